@@ -63,6 +63,7 @@ class Bench {
     if (setup.refused) throw DataError(setup.result.detail);
     require(setup.result);
     communicator_ = std::move(setup.communicator);
+    how_ = std::move(setup.how);
     require(communicator_->barrier(soon()));  // nobody needs the store any more
   }
 
@@ -144,8 +145,8 @@ class Bench {
 
   void print_title() const {
     if (rank_ != 0) return;
-    std::printf("# NCCL %s, %d ranks of %s%s; mean of %d sums after %d, of all ranks; in place\n",
-                nccl::version_text(chosen_.nccl->version()).c_str(), ranks_, chosen_.name.c_str(),
+    std::printf("# %s, %d ranks of %s%s; mean of %d sums after %d, of all ranks; in place\n",
+                how_.c_str(), ranks_, chosen_.name.c_str(),
                 chosen_.shares_gpus ? ", which may share GPUs: no figures to compare" : "",
                 settings_.iterations, settings_.warm_up);
     std::printf("#%12s %12s %8s %6s %10s %8s %8s %7s\n", "size", "count", "type", "redop", "time",
@@ -172,6 +173,7 @@ class Bench {
   int rank_;
   const ChosenDevice& chosen_;
   std::unique_ptr<Communicator> communicator_;
+  std::string how_;  // CommSetup::how
 };
 
 int run_worker(const Settings& settings, GpuSource& gpus) {
@@ -226,7 +228,8 @@ int bench_nccl_main(int argc, char** argv, GpuSource& gpus) {
       ->capture_default_str();
   app.add_flag("--share-gpu", settings.share_gpu, "several workers on one GPU: for tests");
   app.add_flag("--no-deterministic", settings.no_deterministic,
-               "NVLink switches may add, too, as in `train --no-deterministic`");
+               "NVLink switches may add, too, and NCCL sums in windows, as in `train "
+               "--no-deterministic`");
   try {
     app.parse(argc, argv);
     return run_worker(settings, gpus);

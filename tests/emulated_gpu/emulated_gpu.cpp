@@ -21,6 +21,8 @@ namespace {
 std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
 std::size_t index_of(cuda::Event event) { return static_cast<std::size_t>(event); }
 
+constexpr std::size_t kNativeAlignment = 4096;
+
 void sleep_a_little() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 }  // namespace
@@ -38,6 +40,23 @@ EmulatedGpu::EmulatedGpu(EmulatedGpuSettings settings)
       add(static_cast<Stream>(stream), std::move(work));
     };
   }
+  native_memory_ = {.allocate = [this](std::size_t bytes) -> std::byte* {
+                      try {
+                        return memory_.allocate(bytes, kNativeAlignment);
+                      } catch (const std::bad_alloc&) {
+                        return nullptr;
+                      }
+                    },
+                    .release =
+                        [this](std::byte* memory) {
+                          if (!is_idle()) throw GpuError("memory was freed before work was done");
+                          memory_.release(memory);
+                        }};
+  native_memory() = &native_memory_;
+}
+
+EmulatedGpu::~EmulatedGpu() {
+  if (native_memory() == &native_memory_) native_memory() = nullptr;
 }
 
 cuda::GpuFacts EmulatedGpu::facts() const {
@@ -71,9 +90,18 @@ std::byte* EmulatedGpu::allocate(std::size_t bytes) {
 
 void EmulatedGpu::release(std::byte* memory) {
   refuse_in_capture("release");
-  if (!may_free()) return;
+  if (finish_all()) memory_.release(memory);
+}
+
+bool EmulatedGpu::finish_all() {
+  if (!may_free()) return false;
   free_blocking();
-  memory_.release(memory);
+  return true;
+}
+
+bool EmulatedGpu::is_idle() const {
+  return std::all_of(queues_.begin(), queues_.end(),
+                     [](const auto& queue) { return queue.empty(); });
 }
 
 bool EmulatedGpu::may_free() noexcept {
@@ -86,8 +114,7 @@ bool EmulatedGpu::may_free() noexcept {
 /// As cudaFree(): for all streams, for ever if one hangs.
 void EmulatedGpu::free_blocking() {
   const EmulatedMemory::Access access(memory_);
-  const auto is_idle = [](const auto& queue) { return queue.empty(); };
-  while (!std::all_of(queues_.begin(), queues_.end(), is_idle)) {
+  while (!is_idle()) {
     if (!run_some(queues_)) throw GpuError("release: the streams wait for each other for ever");
     if (std::exchange(attempted_in_vain_, false)) sleep_a_little();
   }
@@ -103,9 +130,7 @@ std::byte* EmulatedGpu::allocate_pinned(std::size_t bytes) {
 }
 
 void EmulatedGpu::release_pinned(std::byte* memory) {
-  if (!may_free()) return;
-  free_blocking();
-  pinned_.erase(memory);
+  if (finish_all()) pinned_.erase(memory);
 }
 
 void EmulatedGpu::copy_in(Stream stream, const std::byte* pinned, void* to, std::size_t bytes) {

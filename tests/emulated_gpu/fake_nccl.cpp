@@ -8,15 +8,14 @@
 // error=N (an asynchronous error), kill=N (SIGKILL), refuse=N (call N of ncclSend and ncclRecv, and
 // so the group's end, fails), destroy_hangs (ncclCommDestroy never returns, as where other ranks do
 // not come to it), abort_hangs (nor does ncclCommAbort, as where NCCL's kernels lie behind work
-// that hangs), slow (calls answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as
+// that hangs), slow (calls answer "in progress" first). Those of newer functions are in
+// fake_nccl_registration.cpp and fake_nccl_windows.cpp. DDPRUN_FAKE_NCCL_VERSION: a number such as
 // 22809.
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,32 +24,14 @@
 #include <utility>
 #include <vector>
 
-#include "tests/emulated_gpu/fake_nccl_board.hpp"
+#include "tests/emulated_gpu/fake_nccl_state.hpp"
 #include "tests/emulated_gpu/native_stream.hpp"
 #include "trainer/compute/numeric.hpp"
 
 namespace fake_nccl {
 namespace {
 
-enum Status {
-  success = 0,
-  system_error = 2,
-  internal_error = 3,
-  invalid_argument = 4,
-  invalid_usage = 5,
-  remote_error = 6,
-  in_progress = 7
-};
 constexpr int kToAll = -1;
-
-struct Plan {
-  std::map<std::string, std::uint64_t> faults;  // name -> number of an operation, or 0
-  [[nodiscard]] bool has(const std::string& name) const { return faults.contains(name); }
-  [[nodiscard]] bool has(const std::string& name, std::uint64_t number) const {
-    const auto found = faults.find(name);
-    return found != faults.end() && found->second == number;
-  }
-};
 
 Plan plan_of(int rank) {
   Plan plan;
@@ -66,114 +47,6 @@ Plan plan_of(int rank) {
   }
   return plan;
 }
-
-struct Sent {
-  int to;
-  const void* from;
-  std::size_t bytes;
-};
-struct Received {
-  int from;
-  void* to;
-  std::size_t bytes;
-};
-/// What one rank does in one operation of all.
-struct Operation {
-  std::vector<Sent> sent;
-  std::vector<Received> received;  // in the order in which the other sends
-  std::function<void(int rank, const std::byte*, std::size_t)> take;  // of what is sent to all
-  bool is_posted = false;
-};
-
-struct SegmentHead {
-  std::int64_t to;
-  std::uint64_t bytes;
-};
-
-}  // namespace
-
-struct State {
-  std::shared_ptr<Board> board;
-  int rank = 0, ranks = 1;
-  Plan plan;
-  bool is_joined = false;
-  bool is_aborted = false;
-  Status error = success;
-  std::uint64_t operations = 0;
-  std::uint64_t pair_calls = 0;  // of ncclSend and ncclRecv
-  bool answers_late = false;     // the call before
-  bool is_connecting = false;    // and never done with that
-
-  bool all(std::atomic<std::uint64_t> RankBoard::*counter, std::uint64_t least) {
-    for (int one = 0; one < ranks; ++one)
-      if ((board->rank(one).*counter).load() < least) return false;
-    return true;
-  }
-
-  void post(const Operation& operation, std::uint64_t number) {
-    std::byte* at = board->bytes(rank);
-    const std::byte* const end = at + kBytesOfRank;
-    for (const Sent& one : operation.sent) {
-      const SegmentHead head{one.to, one.bytes};
-      if (static_cast<std::size_t>(end - at) < sizeof head + one.bytes) std::abort();
-      std::memcpy(at, &head, sizeof head);
-      std::memcpy(at + sizeof head, one.from, one.bytes);
-      at += sizeof head + one.bytes;
-    }
-    board->rank(rank).bytes = static_cast<std::uint64_t>(at - board->bytes(rank));
-    board->rank(rank).posted.store(number);
-  }
-
-  void read_from(int other, const Operation& operation) {
-    std::vector<Received> mine;
-    for (const Received& one : operation.received)
-      if (one.from == other) mine.push_back(one);
-    std::size_t next = 0;
-    const std::byte* at = board->bytes(other);
-    const std::byte* const end = at + board->rank(other).bytes;
-    while (at < end) {
-      SegmentHead head{};
-      std::memcpy(&head, at, sizeof head);
-      at += sizeof head;
-      if (head.to == kToAll && operation.take) operation.take(other, at, head.bytes);
-      if (head.to == rank) {
-        if (next >= mine.size() || mine[next].bytes != head.bytes) {
-          error = invalid_usage;  // the two do not fit together: real NCCL would hang
-          return;
-        }
-        std::memcpy(mine[next++].to, at, head.bytes);
-      }
-      at += head.bytes;
-    }
-    if (next != mine.size()) error = invalid_usage;
-  }
-
-  /// True: the operation is over.
-  bool attempt(Operation& operation, std::uint64_t number) {
-    if (is_aborted) return true;
-    if (plan.has("hang", number)) return false;
-    if (plan.has("kill", number)) std::raise(SIGKILL);
-    if (plan.has("error", number)) {
-      error = remote_error;
-      return false;
-    }
-    if (!operation.is_posted) {
-      if (!all(&RankBoard::read, number - 1)) return false;
-      post(operation, number);
-      operation.is_posted = true;
-    }
-    if (!all(&RankBoard::posted, number)) return false;
-    for (int other = 0; other < ranks; ++other) read_from(other, operation);
-    board->rank(rank).read.store(number);
-    return true;
-  }
-};
-
-namespace {
-
-struct Handle {
-  std::shared_ptr<State> state;
-};
 
 /// Those that no call has ended: a rank may leave without, which is no leak of its memory.
 std::mutex handles_mutex;
@@ -244,7 +117,7 @@ struct UniqueId {
 
 int ncclGetVersion(int* version) {
   const char* const text = std::getenv("DDPRUN_FAKE_NCCL_VERSION");
-  *version = text == nullptr ? 22809 : std::atoi(text);
+  *version = text == nullptr ? FAKE_NCCL_VERSION : std::atoi(text);
   return success;
 }
 
@@ -287,23 +160,24 @@ int ncclCommGetAsyncError(Handle* comm, int* error) {
   State& state = *comm->state;
   if (state.error == success && !state.is_joined)
     state.is_joined = state.all(&RankBoard::joined, 1);
+  if (state.error == success) state.look_at_window();
   *error = state.error != success || state.is_joined ? state.error : in_progress;
   if (std::exchange(state.answers_late, false) || state.is_connecting) *error = in_progress;
+  if (state.error == success && state.pending.handle != nullptr) *error = in_progress;
   return success;
 }
 
 int ncclCommDestroy(Handle* comm) {
   while (comm->state->plan.has("destroy_hangs")) pause();
+  if (!comm->state->known.empty()) misused("a communicator was destroyed with registered memory");
   forget(comm);
   return success;
 }
 int ncclCommAbort(Handle* comm) {
-  if (group_depth > 0) {
-    std::fputs("fake NCCL: a communicator was aborted within a group\n", stderr);
-    std::abort();
-  }
+  if (group_depth > 0) misused("a communicator was aborted within a group");
   while (comm->state->plan.has("abort_hangs")) pause();
   comm->state->is_aborted = true;
+  comm->state->remove_all();
   forget(comm);
   return success;
 }

@@ -33,6 +33,8 @@ class OnEmulatedGpus(Folder):
         self.assertEqual([line.split()[0] for line in lines], [line.split()[0] for line in listed])
         results = {line.split()[0]: line.split()[3] for line in lines}
         self.assertEqual({name for name, result in results.items() if result != "ok"}, {"sanitizer"})
+        ranks = next(line for line in lines if line.startswith("ranks "))
+        self.assertTrue(ranks.endswith("NCCL's buffers were registered, plain, window"), ranks)
 
     def test_an_emulated_gpu_that_computes_something_else_is_found(self):
         # The CPU's run in place of the GPU's, with another rate.

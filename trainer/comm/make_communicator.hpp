@@ -42,10 +42,12 @@ struct CommOptions {
 };
 
 struct CommSetup {
-  std::unique_ptr<Communicator> communicator;  ///< null unless result.ok()
-  CommResult result;                           ///< what went wrong; `detail` says what to do
+  std::unique_ptr<Communicator> communicator{};  ///< null unless result.ok()
+  CommResult result{};                           ///< what went wrong; `detail` says what to do
   bool refused = false;  ///< these options can never work (several hosts, unlike configurations): a
                          ///< usage error
+  std::string how{};     ///< over NCCL: "NCCL 2.28.9 with plain buffers"
+  std::string warning{};  ///< this rank is why all do it in another way than they could
 };
 
 /// Sets up this rank's communicator; returns when every rank has joined, or by `deadline`. A world

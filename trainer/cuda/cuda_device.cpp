@@ -130,14 +130,20 @@ class CudaDevice final : public Device {
   void use_threads(int /*threads*/) override {}
 
   DeviceMemory allocate(std::size_t bytes) override {
+    DeviceMemory memory = allocate_samples(bytes);
+    clear({memory.data(), bytes});
+    return memory;
+  }
+  DeviceMemory allocate_from(const MemorySource& source, std::size_t bytes) override {
     if (bytes == 0) return {};
     refuse_in_capture("memory was asked for");
-    std::byte* const data = gpu_.allocate(bytes);
-    gpu_.clear(Stream::compute, data, bytes);
+    std::byte* const data = source.allocate(bytes);
+    if (data == nullptr) return {};
+    clear({data, bytes});
     count_.add(bytes);
-    return {data, bytes, [this, bytes](std::byte* memory) {
+    return {data, bytes, [this, bytes, free = source.free](std::byte* memory) {
               count_.remove(bytes);
-              gpu_.release(memory);
+              if (gpu_.finish_all()) free(memory);
             }};
   }
   [[nodiscard]] std::size_t peak_bytes() const override {

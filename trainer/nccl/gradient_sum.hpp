@@ -11,6 +11,7 @@
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/nccl/group_calls.hpp"
 #include "trainer/nccl/narrow_sum.hpp"
+#include "trainer/nccl/sum_buffers.hpp"
 #include "trainer/nccl/tree_sum.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -22,9 +23,11 @@ class GradientSum {
   /// nothing further is to be asked for.
   using InGroup = std::function<bool(const Calls&)>;
 
-  /// Allocates the arenas. Device and GPU outlive it; `options.device` is that device.
-  GradientSum(cuda::Gpu& gpu, const CommOptions& options);
+  /// Allocates the arenas, and all else that NCCL is given, from `buffers`. Device and GPU outlive
+  /// it; `options.device` is that device.
+  GradientSum(cuda::Gpu& gpu, const CommOptions& options, SumBuffers buffers);
 
+  [[nodiscard]] SumBuffers& buffers() { return buffers_; }
   [[nodiscard]] std::span<float> arena(int slot) const {
     return arenas_.at(static_cast<std::size_t>(slot)).as<float>();
   }
@@ -41,6 +44,7 @@ class GradientSum {
   cuda::Gpu& gpu_;
   const int rank_;
   const int world_size_;
+  SumBuffers buffers_;
   std::vector<DeviceMemory> arenas_;
   std::optional<TreeSum> tree_;      // of the order with that name
   std::optional<NarrowSum> narrow_;  // unless gradients are summed as floats

@@ -8,6 +8,7 @@
 #include "trainer/compute/device.hpp"
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/nccl/nccl_api.hpp"
+#include "trainer/nccl/sum_buffers.hpp"
 
 namespace ddprun::trainer::nccl {
 
@@ -21,7 +22,7 @@ std::vector<Range> within(Range range, const std::vector<Range>& kept);
 class NarrowSum {
  public:
   /// `options.grad_comm` is not fp32.
-  NarrowSum(Device& device, cuda::Gpu& gpu, const CommOptions& options);
+  NarrowSum(SumBuffers& buffers, cuda::Gpu& gpu, const CommOptions& options);
   /// Of the GPU's memory.
   static std::size_t bytes(const CommOptions& options);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -20,7 +19,9 @@
 #include "trainer/nccl/host_bytes.hpp"
 #include "trainer/nccl/nccl_group.hpp"
 #include "trainer/nccl/peer_watch.hpp"
+#include "trainer/nccl/registration.hpp"
 #include "trainer/nccl/started_sums.hpp"
+#include "trainer/nccl/sum_buffers.hpp"
 
 namespace ddprun::trainer::nccl {
 namespace {
@@ -35,7 +36,8 @@ constexpr auto kSleep = 50us;
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(NcclSettings settings, Group group)
+  NcclCommunicator(NcclSettings settings, const Group& group,
+                   std::shared_ptr<GradientSum> gradients, Registration registration)
       : settings_(std::move(settings)),
         gpu_(settings_.gpu),
         call_(settings_.library->call()),
@@ -45,7 +47,8 @@ class NcclCommunicator final : public Communicator {
         computed_(gpu_.make_event()),
         events_(gpu_),
         sums_(gpu_, events_),
-        gradients_(gpu_, settings_.comm) {
+        gradients_(std::move(gradients)),
+        registration_(std::move(registration)) {
     gpu_.synchronize(Stream::compute);  // the tables of the sums are there for every stream
     gpu_.set_watch([this](Clock::duration waited) {
       look(Clock::now());
@@ -60,6 +63,7 @@ class NcclCommunicator final : public Communicator {
     if (failure_ || aborted_ || !sums_.empty()) {
       call_.comm_abort(comm_);
     } else {
+      registration_.end();
       call_.comm_destroy(comm_);
     }
   }
@@ -67,7 +71,7 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] int rank() const override { return settings_.comm.rank; }
   [[nodiscard]] int world_size() const override { return settings_.comm.world_size; }
   [[nodiscard]] SumOrder order() const override { return settings_.comm.order; }
-  std::span<float> arena(int slot) override { return gradients_.arena(slot); }
+  std::span<float> arena(int slot) override { return gradients_->arena(slot); }
 
   Ticket start(int bucket, Range range) override {
     DDPRUN_ASSERT(range.begin <= range.end && range.end <= settings_.comm.arena_floats,
@@ -78,7 +82,7 @@ class NcclCommunicator final : public Communicator {
     const cuda::Event computed = events_.take();
     after_compute(computed);
     starting_ = {bucket, computed};
-    gradients_.start(range, [this](const GradientSum::Calls& calls) { return in_group(calls); });
+    gradients_->start(range, [this](const GradientSum::Calls& calls) { return in_group(calls); });
     starting_.reset();
     sums_.add(last_started_, bucket, computed, Clock::now());
     phase(CommPhase::after_ready, bucket);
@@ -321,6 +325,7 @@ class NcclCommunicator final : public Communicator {
     const std::string text = own_work_hangs(awaited, waited);
     failure_ = CommResult{CommStatus::aborted, rank(), awaited.bucket, text};
     comm_ = nullptr;  // not aborted: NCCL would wait for its kernels, which come after that work
+    gradients_->buffers().keep();
     throw DeviceError(text);
   }
   /// Ends what is under way, so that the GPU's streams go on.
@@ -339,7 +344,8 @@ class NcclCommunicator final : public Communicator {
   cuda::Event computed_;  // before the last call in which the host waits
   EventPool events_;
   StartedSums sums_;
-  GradientSum gradients_;
+  std::shared_ptr<GradientSum> gradients_;  // freed after the communicator has ended
+  Registration registration_;
   Ticket last_started_ = 0;
   std::optional<Starting> starting_;           // the sum that NCCL is being given
   std::optional<Clock::time_point> deadline_;  // of a call in which the host waits
@@ -356,18 +362,36 @@ class NcclCommunicator final : public Communicator {
 CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchange,
                                  Clock::time_point deadline) {
   const cuda::GpuFacts facts = settings.gpu.facts();
+  const Functions& call = settings.library->call();
+  // Before the ranks meet, as they tell each other what their memory can be.
+  const auto gradients = std::make_shared<GradientSum>(
+      settings.gpu, settings.comm, SumBuffers(*settings.comm.device, call, settings.buffers));
+  SumBuffers& buffers = gradients->buffers();
   GroupSetup joined = join_group({.comm = settings.comm,
                                   .gpu = facts.uuid,
                                   .card = facts.card,
-                                  .shares_gpus = settings.shares_gpus},
+                                  .shares_gpus = settings.shares_gpus,
+                                  .buffers = buffers.kind()},
                                  *settings.library, exchange, deadline);
-  CommSetup setup{{}, std::move(joined.result), joined.refused};
+  CommSetup setup{.communicator = {}, .result = joined.result, .refused = joined.refused};
   if (!joined.group) return setup;
-  const Comm comm = joined.group->comm;
+  Group& group = *joined.group;
   try {
-    setup.communicator = std::make_unique<NcclCommunicator>(settings, std::move(*joined.group));
-  } catch (...) {  // No memory for its arenas, say; nobody else would end NCCL's threads.
-    (void)settings.library->call().comm_abort(comm);
+    RegistrationSetup registered =
+        register_for_all({.comm = settings.comm,
+                          .buffers = buffers,
+                          .gpu = fmt::format("{} {}", facts.name, facts.uuid)},
+                         call, group, exchange, deadline);
+    if (registered.is_left) buffers.keep();
+    setup.result = std::move(registered.result);
+    if (!setup.result.ok()) return setup;
+    setup.warning = std::move(registered.warning);
+    setup.how = fmt::format("NCCL {} with {} buffers", version_text(settings.library->version()),
+                            text_of(registered.registration.kind()));
+    setup.communicator = std::make_unique<NcclCommunicator>(settings, group, gradients,
+                                                            std::move(registered.registration));
+  } catch (...) {  // No memory for events, say; nobody else would end NCCL's threads.
+    if (group.comm != nullptr) (void)call.comm_abort(group.comm);
     throw;
   }
   return setup;

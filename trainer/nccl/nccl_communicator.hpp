@@ -11,6 +11,7 @@
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/device.hpp"
 #include "trainer/cuda/gpu.hpp"
+#include "trainer/nccl/buffer_kind.hpp"
 #include "trainer/nccl/nccl_api.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -22,6 +23,8 @@ struct NcclSettings {
   /// How long a sum may take from when it is the oldest that is not done.
   std::chrono::nanoseconds timeout{std::chrono::minutes(1)};
   bool shares_gpus = false;  ///< several ranks may have one GPU: for tests
+  /// Of best_buffers() for such sums: what this rank would take. All take what all can.
+  BufferKind buffers = BufferKind::plain;
 };
 
 /// As make_communicator(), for a world of at least two. The communicator works on the GPU's

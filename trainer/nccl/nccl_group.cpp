@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
 #include <map>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "proto/error.hpp"
 #include "trainer/comm/exchange_failure.hpp"
+#include "trainer/nccl/call_wait.hpp"
 
 namespace ddprun::trainer::nccl {
 namespace {
@@ -22,7 +23,6 @@ using namespace std::chrono_literals;
 constexpr const char* kTag = "ddprun-nccl-1";
 constexpr const char* kRefused = "refused ";
 constexpr const char* kReady = "ready ";
-constexpr auto kPollEvery = 1ms;
 constexpr auto kLookForKey = 200ms;
 
 std::string own_host() {
@@ -148,18 +148,6 @@ const char* text_of(Precision precision) {
   return precision == Precision::bf16 ? "bf16" : "fp16";
 }
 
-/// Which rank of this host has ended; -1: none.
-int ended(const Group& group, int own) {
-  const ProcessIdentity& self = group.ranks[static_cast<std::size_t>(own)].process;
-  for (int rank = 0; rank < static_cast<int>(group.ranks.size()); ++rank) {
-    const ProcessIdentity& process = group.ranks[static_cast<std::size_t>(rank)].process;
-    if (rank != own && process.boot_id == self.boot_id &&
-        process.pid_namespace == self.pid_namespace && !ProcessWatch(process).alive())
-      return rank;
-  }
-  return -1;
-}
-
 std::string begun_key(const CommOptions& options, int rank) {
   return fmt::format("{}/nccl/begun/{}", options.group, rank);
 }
@@ -196,26 +184,18 @@ CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
                                              options.comm.rank, &config);
   // For a message alone: that the store is lost, others find out where it matters.
   static_cast<void>(exchange.set(begun_key(options.comm, options.comm.rank), "", deadline));
-  auto next_look = Clock::now() + 100ms;
-  while (status == Status::in_progress || status == Status::success) {
-    const Status asked = call.comm_get_async_error(group.comm, &status);
-    if (asked != Status::success) status = asked;
-    if (status != Status::in_progress) break;
-    const auto now = Clock::now();
-    if (now >= deadline) {
-      // Not aborted: that would wait for whatever hangs, and the process ends next.
-      group.comm = nullptr;
-      return not_connected(group, options.comm, exchange);
-    }
-    if (now >= next_look) {
-      next_look = now + 100ms;
-      if (const int rank = ended(group, options.comm.rank); rank >= 0) {
-        call.comm_abort(std::exchange(group.comm, nullptr));
-        return {CommStatus::aborted, rank, -1,
-                fmt::format("rank {} ended while NCCL connected the ranks", rank)};
-      }
-    }
-    std::this_thread::sleep_for(kPollEvery);
+  PeerWatch peers(group.ranks, options.comm.rank);
+  const CallEnd end = wait_for_call(call, group.comm, status, peers, deadline);
+  status = end.status;
+  if (end.peer >= 0) {
+    call.comm_abort(std::exchange(group.comm, nullptr));
+    return {CommStatus::aborted, end.peer, -1,
+            fmt::format("rank {} ended while NCCL connected the ranks", end.peer)};
+  }
+  if (status == Status::in_progress) {
+    // Not aborted: that would wait for whatever hangs, and the process ends next.
+    group.comm = nullptr;
+    return not_connected(group, options.comm, exchange);
   }
   if (status == Status::success) return {};
   std::string detail = fmt::format("ncclCommInitRankConfig: {}", call.get_error_string(status));
@@ -232,10 +212,10 @@ std::string Announcement::text() const {
   return fmt::format(
       "{} boot={} pidns={} pid={} start={} host={} gpu={} card={} nccl={} world={} shards={} "
       "order={} "
-      "grads={} floats={}",
+      "grads={} floats={} buffers={}",
       kTag, process.boot_id, process.pid_namespace, process.pid, process.start_time, host, gpu,
       card, version, world_size, shards, static_cast<int>(order), static_cast<int>(grad_comm),
-      arena_floats);
+      arena_floats, static_cast<int>(buffers));
 }
 
 std::optional<Announcement> Announcement::parse(const std::string& text) {
@@ -256,17 +236,28 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
   one.card = fields["card"];
   int order = -1;
   int grads = -1;
+  int buffers = -1;
   const bool whole = read(fields, "pid", one.process.pid) &&
                      read(fields, "start", one.process.start_time) &&
                      read(fields, "nccl", one.version) && read(fields, "world", one.world_size) &&
                      read(fields, "shards", one.shards) && read(fields, "order", order) &&
-                     read(fields, "grads", grads) && read(fields, "floats", one.arena_floats);
+                     read(fields, "grads", grads) && read(fields, "floats", one.arena_floats) &&
+                     read(fields, "buffers", buffers);
   if (!whole || one.process.pid <= 0 || order < 0 || order > 1 || grads < 0 ||
-      grads > static_cast<int>(Precision::fp16))
+      grads > static_cast<int>(Precision::fp16) || buffers < 0 ||
+      buffers > static_cast<int>(BufferKind::windows))
     return std::nullopt;
   one.order = static_cast<SumOrder>(order);
   one.grad_comm = static_cast<Precision>(grads);
+  one.buffers = static_cast<BufferKind>(buffers);
   return one;
+}
+
+BufferKind common_buffers(const std::vector<Announcement>& ranks) {
+  return std::min_element(
+             ranks.begin(), ranks.end(),
+             [](const Announcement& a, const Announcement& b) { return a.buffers < b.buffers; })
+      ->buffers;
 }
 
 std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
@@ -334,7 +325,8 @@ GroupSetup join_group(const GroupOptions& options, const Library& library, Excha
                          .shards = comm.shards,
                          .order = comm.order,
                          .grad_comm = comm.grad_comm,
-                         .arena_floats = comm.arena_floats};
+                         .arena_floats = comm.arena_floats,
+                         .buffers = options.buffers};
   std::string verdict;
   if (comm.rank == 0) {
     GroupSetup decided = decide(options, own, library, exchange, deadline, verdict);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "proto/environment_names.hpp"
 #include "trainer/cuda/cuda_device.hpp"
 #include "trainer/error.hpp"
@@ -140,12 +142,16 @@ CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions optio
                             .order = options.order,
                             .shares_gpus = chosen.shares_gpus,
                             .deterministic = chosen.deterministic});
-  return nccl::make_nccl_communicator({.comm = options,
-                                       .gpu = *chosen.gpu,
-                                       .library = chosen.nccl,
-                                       .timeout = timeout,
-                                       .shares_gpus = chosen.shares_gpus},
-                                      *exchange, deadline);
+  return nccl::make_nccl_communicator(
+      {.comm = options,
+       .gpu = *chosen.gpu,
+       .library = chosen.nccl,
+       .timeout = timeout,
+       .shares_gpus = chosen.shares_gpus,
+       .buffers = nccl::best_buffers(
+           {.order = options.order, .deterministic = chosen.deterministic}, chosen.nccl->call(),
+           [](const char* name) { return std::getenv(name); })},
+      *exchange, deadline);
 }
 
 }  // namespace ddprun::trainer

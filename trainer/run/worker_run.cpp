@@ -198,6 +198,8 @@ bool WorkerRun::meet() {
                                              options_.comm_timeout, rendezvous_->exchange(),
                                              rendezvous_->deadline());
   communicator_ = std::move(setup.communicator);
+  if (!setup.warning.empty()) report_->warning(setup.warning);
+  if (!setup.how.empty()) sums_text_ = " (" + setup.how + ")";
   if (communicator_) return true;
   if (setup.refused) throw DataError(setup.result.detail);
   report_->error(fmt::format("rendezvous failed: {}", setup.result.detail));
@@ -361,10 +363,10 @@ std::string WorkerRun::start_text() const {
     if (options_.out.empty()) from += fmt::format(" (--out={} goes on there)", out_.string());
   }
   return fmt::format(
-      "training on {} ({} samples{}), {} worker{}{} on {}, V={}, b={}, memory {}, {}", data_.name,
+      "training on {} ({} samples{}), {} worker{}{} on {}{}, V={}, b={}, memory {}, {}", data_.name,
       data_.samples, sets_.train->is_in_memory() ? "" : ", decoded in each epoch",
       environment_.world_size, environment_.world_size == 1 ? "" : "s", replicas_text(),
-      chosen_.name, plan_.shards, plan_.batch,
+      chosen_.name, sums_text_, plan_.shards, plan_.batch,
       chosen_.gpu ? gpu_memory_text(memory_) : bytes_text(memory_.total()), from);
 }
 
