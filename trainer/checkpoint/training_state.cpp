@@ -103,11 +103,6 @@ void read_config(const Json& json, bool identity, const Json& titles, RunConfig&
   }
 }
 
-std::string shown(const ConfigEntry& entry) {
-  const std::string value = to_string(entry.value);
-  return entry.title.empty() ? value : fmt::format("{} ({})", entry.title, value);
-}
-
 TrainingState state_from(const Json& json) {
   TrainingState state;
   json.at("run").get_to(state.run);
@@ -126,6 +121,10 @@ TrainingState state_from(const Json& json) {
   state.step_state.stuck = optimizer.value("stuck", std::uint64_t{0});  // older ones have none
   state.epoch_counters = counters_from(json.at("epoch_counters"));
   for (const Json& epoch : json.at("epochs")) state.epochs.push_back(epoch_from(epoch));
+  // Older ones have none.
+  for (const Json& epoch : json.value("cut_off", Json::array()))
+    state.cut_off.push_back(
+        {.step = epoch.at("step").get<std::int64_t>(), .summary = epoch_from(epoch)});
   json.at("best_score").get_to(state.best_score);
   state.best_metric = json.value("best_metric", "");  // older ones have neither
   state.best_is = json.value("best_is", "");
@@ -163,6 +162,11 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
   }
   Json epochs = Json::array();
   for (const EpochSummary& epoch : state.epochs) epochs.push_back(to_json(epoch));
+  Json cut_off = Json::array();
+  for (const CutOffEpoch& epoch : state.cut_off) {
+    cut_off.push_back(to_json(epoch.summary));
+    cut_off.back()["step"] = epoch.step;
+  }
   const StepState& step_state = state.step_state;
   Json json = {
       {"format", kFormat},
@@ -182,6 +186,7 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
         {"stuck", step_state.stuck}}},
       {"epoch_counters", to_json(state.epoch_counters)},
       {"epochs", epochs},
+      {"cut_off", cut_off},
       {"best_score", state.best_score},
       {"best_metric", state.best_metric},
       {"best_is", state.best_is},
@@ -235,14 +240,8 @@ std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string&
   }
 }
 
-ConfigDifference compare(const RunConfig& there, const RunConfig& here) {
-  ConfigDifference difference;
-  const auto note = [&](const ConfigEntry& entry, const std::string& old_value,
-                        const std::string& new_value) {
-    std::string& text = entry.identity ? difference.identity : difference.settings;
-    if (!text.empty()) text += ", ";
-    text += fmt::format("{} {} there, {} here", entry.name, old_value, new_value);
-  };
+std::vector<EntryDifference> differences_of(const RunConfig& there, const RunConfig& here) {
+  std::vector<EntryDifference> differences;
   // Values are compared as the file has them: there, bytes that are not UTF-8 are replaced.
   const auto written = [](const ConfigEntry& entry) { return json_text(to_json(entry.value)); };
   const auto find = [](const RunConfig& config, const std::string& name) {
@@ -252,13 +251,33 @@ ConfigDifference compare(const RunConfig& there, const RunConfig& here) {
   for (const ConfigEntry& entry : here) {
     const auto other = find(there, entry.name);
     if (other == there.end()) {
-      note(entry, "absent", shown(entry));
+      differences.push_back({.there = std::nullopt, .here = entry});
     } else if (written(*other) != written(entry)) {
-      note(entry, shown(*other), shown(entry));
+      differences.push_back({.there = *other, .here = entry});
     }
   }
   for (const ConfigEntry& entry : there) {
-    if (find(here, entry.name) == here.end()) note(entry, shown(entry), "absent");
+    if (find(here, entry.name) == here.end())
+      differences.push_back({.there = entry, .here = std::nullopt});
+  }
+  return differences;
+}
+
+std::string shown(const ConfigEntry& entry) {
+  const std::string value = to_string(entry.value);
+  return entry.title.empty() ? value : fmt::format("{} ({})", entry.title, value);
+}
+
+ConfigDifference compare(const RunConfig& there, const RunConfig& here) {
+  const auto side = [](const std::optional<ConfigEntry>& entry) {
+    return entry ? shown(*entry) : "absent";
+  };
+  ConfigDifference difference;
+  for (const EntryDifference& one : differences_of(there, here)) {
+    const ConfigEntry& entry = one.entry();
+    std::string& text = entry.identity ? difference.identity : difference.settings;
+    text += fmt::format("{}{} {} there, {} here", text.empty() ? "" : ", ", entry.name,
+                        side(one.there), side(one.here));
   }
   return difference;
 }

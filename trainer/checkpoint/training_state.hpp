@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -43,6 +44,13 @@ struct EpochSummary {
   friend bool operator==(const EpochSummary&, const EpochSummary&) = default;
 };
 
+/// An epoch that --max-steps cut off, as it was evaluated then. A later run may have gone on in it.
+struct CutOffEpoch {
+  std::int64_t step = 0;  ///< steps done then, of the run
+  EpochSummary summary;
+  friend bool operator==(const CutOffEpoch&, const CutOffEpoch&) = default;
+};
+
 struct TrainingState {
   std::string run;             ///< run id, empty where there is none
   std::string lineage;         ///< random; made at a fresh start, kept through resumes
@@ -54,8 +62,9 @@ struct TrainingState {
   std::int64_t block = 0;  ///< steps done within it
   StepState step_state;    ///< learning rate, loss scale, updates, skipped
 
-  Counters epoch_counters;  ///< of the epoch under way
-  std::vector<EpochSummary> epochs;
+  Counters epoch_counters;           ///< of the epoch under way
+  std::vector<EpochSummary> epochs;  ///< those that were trained to their end
+  std::vector<CutOffEpoch> cut_off;
   double best_score = -1;  ///< held out; -1: not evaluated yet
   // Of that; empty where an older train wrote the checkpoint.
   std::string best_metric;   ///< its name in JSON: "test_accuracy"
@@ -94,9 +103,19 @@ class OtherFormat : public DataError {
 std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string& text,
                                                               const std::string& file);
 
-/// Differences in words, e.g. "batch 64 there, 32 here"; a value with a title is "TITLE (VALUE)".
-/// Entries that only one side has count as
-/// differences.
+/// An entry that is not the same on both sides, or that only one of them has.
+struct EntryDifference {
+  std::optional<ConfigEntry> there;
+  std::optional<ConfigEntry> here;
+  [[nodiscard]] const ConfigEntry& entry() const { return here ? *here : *there; }
+};
+/// First those that `here` has, in its order.
+std::vector<EntryDifference> differences_of(const RunConfig& there, const RunConfig& here);
+
+/// The value; one with a title is "TITLE (VALUE)".
+std::string shown(const ConfigEntry& entry);
+
+/// In words, e.g. "batch 64 there, 32 here, lr absent there, 0.1 here".
 struct ConfigDifference {
   std::string identity;  ///< empty: the checkpoint is of this run
   std::string settings;  ///< empty: nothing else differs

@@ -132,12 +132,13 @@ void CheckpointKeeper::measure() {
   measured_ = true;
 }
 
-bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner) {
+bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner, bool best) {
   if (settings_.every.kind == CheckpointEvery::Kind::off) return true;
   const auto deadline = std::chrono::steady_clock::now() + kFinishWait;
   bool written = writer_.wait_idle(deadline);
-  if (written && (step_taken_ != state.step || block_taken_ != state.block)) {
-    const std::string bad = take(state, learner, false, std::chrono::steady_clock::now());
+  const bool is_taken = step_taken_ == state.step && block_taken_ == state.block;
+  if (written && (best || !is_taken)) {
+    const std::string bad = take(state, learner, best, std::chrono::steady_clock::now());
     if (!bad.empty()) {
       settings_.warn(
           fmt::format("{} is not finite after step {}: no checkpoint of it; the newest "

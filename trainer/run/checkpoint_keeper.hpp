@@ -45,10 +45,10 @@ class CheckpointKeeper {
   /// Failures to write are warned of once, and counted: at the next checkpoint that is written, and
   /// at the end.
   ///
-  /// Writes the last state, if it is not on disk yet, and waits for the disk. False, with a
-  /// warning: the last state is not on disk, because it could not be written, not within its
-  /// deadline, or holds an inf or nan.
-  bool finish(const TrainingState& state, const Learner& learner);
+  /// Writes the last state, if it is not on disk yet or is the best so far, and waits for the disk.
+  /// False, with a warning: the last state is not on disk, because it could not be written, not
+  /// within its deadline, or holds an inf or nan.
+  bool finish(const TrainingState& state, const Learner& learner, bool best = false);
 
   /// Gives the write under way a moment: for ends that are not of our choosing.
   void abandon();

@@ -61,7 +61,8 @@ bool Report::interval_due(std::int64_t step, steady_clock::time_point now) const
 bool Report::interval(const Interval& interval, steady_clock::time_point now) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return true;
-  const bool has_line = line_due(interval.step, now);
+  // Curves end where training does.
+  const bool has_line = interval.is_last || line_due(interval.step, now);
   if (has_line) {
     last_metrics_ = now;
     const std::string json = progress_json(interval, settings_.score, settings_.place);

@@ -42,8 +42,9 @@ class Report {
   void starts_after(std::int64_t steps) { first_steps_ = steps; }
   /// One line about how the run starts.
   void note(const std::string& text);
-  /// Called as often as the loop likes; decides itself what is worth showing now. False: it was
-  /// only shown as text, and belongs to the next JSON line, too.
+  /// Called as often as the loop likes; decides itself what is worth showing now: the last one
+  /// always has a JSON line. False: it was only shown as text, and belongs to the next JSON line,
+  /// too.
   bool interval(const Interval& interval, std::chrono::steady_clock::time_point now);
   /// The same for an evaluation that began at `began`: a short one is not shown.
   void evaluation(const EvaluationProgress& progress, std::chrono::steady_clock::time_point began,

@@ -183,9 +183,10 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
             "\n";
   }
   if (outcome.best) {
-    const EpochSummary& best = outcome.epochs.at(*outcome.best);
-    text += fmt::format("best: epoch {}, {}{}\n", best.epoch + 1, score.best_text(best),
-                        outcome.is_cut_off ? " (of the epochs trained to their end)" : "");
+    const Evaluation& best = *outcome.best;
+    text += fmt::format("best: epoch {}{}, {}\n", best.epoch.epoch + 1,
+                        best.is_cut_off ? fmt::format(" (cut off after step {})", best.step) : "",
+                        score.best_text(best.epoch));
   }
   text += fmt::format("steps {}, skipped {}, restarts {}, time {}\n", outcome.steps,
                       outcome.skipped, outcome.restarts, duration_text(outcome.seconds));
@@ -223,11 +224,12 @@ std::string outcome_json(const Outcome& outcome, const Score& score, const Place
     if (score.is_of_masks()) json["test_f1"] = f1_of(outcome.epochs.back().test_score);
   }
   if (outcome.best) {
-    const EpochSummary& best = outcome.epochs.at(*outcome.best);
+    const Evaluation& best = *outcome.best;
     json["best_metric"] = score.best_key();
     json["best_is"] = score.best_is();
-    json["best_epoch"] = best.epoch;
-    json["best_score"] = score.best_value(best);
+    json["best_epoch"] = best.epoch.epoch;
+    json["best_step"] = best.step;
+    json["best_score"] = score.best_value(best.epoch);
   }
   if (outcome.data_parallel) json["data_parallel"] = json_of(*outcome.data_parallel);
   return json_text(json);

@@ -38,6 +38,7 @@ struct Interval {
   /// device cannot tell.
   std::optional<double> exposed_share;
   double seconds_left = 0;
+  bool is_last = false;  ///< training ends here
 };
 
 /// An evaluation under way.
@@ -61,11 +62,10 @@ struct Outcome {
   std::int64_t steps = 0;
   std::uint64_t skipped = 0;
   std::int64_t restarts = 0;
-  double seconds = 0;                    ///< over all rounds
-  std::string checkpoint;                ///< path of the last one; empty: none
-  std::optional<std::size_t> best = {};  ///< best_epoch(); an epoch that was cut off is none
-  bool is_cut_off = false;               ///< the last epoch is, by --max-steps
-  std::vector<PeakMemory> memory = {};   ///< by rank; empty: nothing was done
+  double seconds = 0;                   ///< over all rounds
+  std::string checkpoint;               ///< path of the last one; empty: none
+  std::optional<Evaluation> best = {};  ///< best_of() all, those before the last restart too
+  std::vector<PeakMemory> memory = {};  ///< by rank; empty: nothing was done
   std::optional<DataParallelFigures> data_parallel = {};  ///< of --parallel=dp
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ddprun::trainer {
 
 Score score_of(Target target, std::optional<BestBy> best_by) {
@@ -43,11 +45,22 @@ std::string Score::best_text(const EpochSummary& epoch) const {
                      100 * value);
 }
 
-std::optional<std::size_t> best_epoch(const std::vector<EpochSummary>& epochs, const Score& score) {
-  std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < epochs.size(); ++i) {
-    if (!best || score.is_better(score.best_value(epochs[i]), score.best_value(epochs[*best])))
-      best = i;
+std::vector<Evaluation> evaluations_of(const TrainingState& state, std::int64_t steps_per_epoch) {
+  std::vector<Evaluation> all;
+  for (const EpochSummary& epoch : state.epochs)
+    all.push_back({.epoch = epoch, .step = (epoch.epoch + 1) * steps_per_epoch});
+  for (const CutOffEpoch& epoch : state.cut_off)
+    all.push_back({.epoch = epoch.summary, .step = epoch.step, .is_cut_off = true});
+  std::sort(all.begin(), all.end(),
+            [](const Evaluation& a, const Evaluation& b) { return a.step < b.step; });
+  return all;
+}
+
+std::optional<Evaluation> best_of(const std::vector<Evaluation>& evaluations, const Score& score) {
+  std::optional<Evaluation> best;
+  for (const Evaluation& one : evaluations) {
+    if (!best || score.is_better(score.best_value(one.epoch), score.best_value(best->epoch)))
+      best = one;
   }
   return best;
 }

@@ -53,7 +53,18 @@ std::string held_out_not_finite(const Counters& counters, std::string_view when)
 /// Of an IoU from counts over a whole set: the F1 of the same counts.
 double f1_of(double iou);
 
-/// Which of them is the best, the first of equal ones. None: there are none.
-std::optional<std::size_t> best_epoch(const std::vector<EpochSummary>& epochs, const Score& score);
+/// Of the held-out samples, in training.
+struct Evaluation {
+  EpochSummary epoch;
+  std::int64_t step = 0;    ///< steps done then, of the run
+  bool is_cut_off = false;  ///< the epoch was, by --max-steps
+  friend bool operator==(const Evaluation&, const Evaluation&) = default;
+};
+
+/// All of a run so far, in their order.
+std::vector<Evaluation> evaluations_of(const TrainingState& state, std::int64_t steps_per_epoch);
+
+/// The best of them, the first of equal ones. None: there are none.
+std::optional<Evaluation> best_of(const std::vector<Evaluation>& evaluations, const Score& score);
 
 }  // namespace ddprun::trainer

@@ -148,19 +148,14 @@ bool TrainLoop::share() {
   interval_counters_ += counters;
   interval_seconds_ += slowest;
   interval_exposed_ += exposed;
-  if (parts_.report.interval_due(state.step, now) && report_interval(now)) {
-    interval_counters_ = {};
-    interval_seconds_ = 0;
-    interval_exposed_ = 0;
-    interval_first_step_ = state.step;
-  }
-  // At the end of an epoch the state is saved when it is evaluated.
-  if (!is_epoch_trained()) offer_checkpoint(false, now);
+  const bool is_last = state.step == parts_.plan.last_step;
+  if (is_last || parts_.report.interval_due(state.step, now)) report_interval(now, is_last);
+  // At the end of an epoch, or of the run, the state is saved when it is evaluated.
+  if (!is_epoch_trained() && !is_last) offer_checkpoint(false, now);
   return true;
 }
 
-/// Whether the next one begins now.
-bool TrainLoop::report_interval(Time now) {
+void TrainLoop::report_interval(Time now, bool is_last) {
   const TrainingState& state = parts_.state;
   const Counters& counters = interval_counters_;
   const double rate =
@@ -179,14 +174,19 @@ bool TrainLoop::report_interval(Time now) {
                     .skipped = state.step_state.skipped,
                     .samples_per_second = rate,
                     .exposed_share = std::nullopt,
-                    .seconds_left = seconds_left(0)};
+                    .seconds_left = seconds_left(0),
+                    .is_last = is_last};
   if (parts_.plan.scaler.enabled) {
     interval.loss_scale = static_cast<double>(state.step_state.scaler.scale);
   }
   if (parts_.options.grad_clip > 0) interval.gradient_norm = state.step_state.gradient_norm;
   if (step_->exposed())
     interval.exposed_share = interval_seconds_ > 0 ? interval_exposed_ / interval_seconds_ : 0;
-  return parts_.report.interval(interval, now);
+  if (!parts_.report.interval(interval, now)) return;
+  interval_counters_ = {};
+  interval_seconds_ = 0;
+  interval_exposed_ = 0;
+  interval_first_step_ = state.step;
 }
 
 double TrainLoop::seconds_left(double of_evaluation_done) const {
@@ -259,6 +259,14 @@ EpochSummary TrainLoop::summarize(const Counters& test) const {
               state.epoch_seconds > 0 ? static_cast<double>(train.count) / state.epoch_seconds : 0};
 }
 
+/// Of all so far; then the next ones have to be better than it.
+bool TrainLoop::is_best(const EpochSummary& summary) {
+  const double value = score_.best_value(summary);
+  const bool best = score_.is_better(value, parts_.state.best_score);
+  if (best) parts_.state.best_score = value;
+  return best;
+}
+
 EpochEnding TrainLoop::ending(EpochEnd end) const {
   return {.end = end,
           .epochs = parts_.options.epochs,
@@ -274,9 +282,7 @@ bool TrainLoop::end_epoch() {
   if (!evaluate(test)) return false;
   const EpochSummary summary = summarize(test);
   state.epochs.push_back(summary);
-  const double value = score_.best_value(summary);
-  const bool best = score_.is_better(value, state.best_score);
-  if (best) state.best_score = value;
+  const bool best = is_best(summary);
   ++state.epoch;
   state.block = 0;
   state.epoch_counters = {};
@@ -304,7 +310,7 @@ void TrainLoop::lower_rate() {
 }
 
 int TrainLoop::finish() {
-  const TrainingState& state = parts_.state;
+  TrainingState& state = parts_.state;
   Outcome outcome{.epochs = state.epochs,
                   .weights_hash = hash_text(parts_.learner.hash()),
                   .shards = parts_.plan.shards,
@@ -315,30 +321,34 @@ int TrainLoop::finish() {
                   .skipped = state.step_state.skipped,
                   .restarts = state.restarts,
                   .seconds = 0,
-                  .checkpoint = "",
-                  .best = best_epoch(state.epochs, score_)};
-  // An epoch that --max-steps cut off is evaluated for the table, but is not part of the state: a
-  // later run goes on within it.
-  const bool has_trained = state.step > first_step_;
+                  .checkpoint = ""};
+  bool best = false;
+  // An epoch that --max-steps cut off: a later run goes on within it, but what is there now is what
+  // the user gets.
   if (state.block != 0) {
     Counters test;
     if (!evaluate(test)) return exit_code_;
-    outcome.epochs.push_back(summarize(test));
-    outcome.is_cut_off = true;
-    if (parts_.keeper != nullptr && has_trained)
-      parts_.report.epoch(outcome.epochs.back(), ending(EpochEnd::cut_off));
+    const EpochSummary& summary = outcome.epochs.emplace_back(summarize(test));
+    const auto is_this = [&](const CutOffEpoch& epoch) { return epoch.step == state.step; };
+    // Else a run that has nothing to do.
+    if (std::none_of(state.cut_off.begin(), state.cut_off.end(), is_this)) {
+      state.cut_off.push_back({.step = state.step, .summary = summary});
+      best = is_best(summary);
+      parts_.report.epoch(summary, ending(EpochEnd::cut_off));
+    }
   }
+  outcome.best = best_of(evaluations_of(state, parts_.plan.steps_per_epoch), score_);
   if (parts_.keeper == nullptr) return kExitSuccess;
   progress_.at(state.step, "last checkpoint");
-  const bool written = parts_.keeper->finish(state, parts_.learner);
+  const bool written = parts_.keeper->finish(state, parts_.learner, best);
   outcome.checkpoint = parts_.keeper->newest();
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
-  if (has_trained) {
+  if (state.step > first_step_) {
     // With what the last checkpoint took.
     shared_[0].memory = memory_so_far();
     for (const Shared& rank : shared_) outcome.memory.push_back(rank.memory);
+    step_->report_to(outcome);
   }
-  if (has_trained) step_->report_to(outcome);
   parts_.report.outcome(outcome);
   return written ? kExitSuccess : kExitFailure;
 }

@@ -78,12 +78,13 @@ class TrainLoop {
   bool end_epoch();
   bool agree_on_weights();
   bool evaluate(Counters& total);
-  bool report_interval(Time now);
+  void report_interval(Time now, bool is_last);
   void report_evaluation(double share, Time began);
   [[nodiscard]] double seconds_left(double of_evaluation_done) const;
   void lower_rate();
   [[nodiscard]] EpochEnding ending(EpochEnd end) const;
   EpochSummary summarize(const Counters& test) const;
+  bool is_best(const EpochSummary& summary);
   /// Until deadline(), or longer.
   void warn_of_step();
   [[nodiscard]] PeakMemory memory_so_far() const;

@@ -53,7 +53,9 @@ bool TrainLoop::ends_as_asked() {
   const auto written_by =
       Clock::now() + std::max<Clock::duration>(kWrittenWait, parts_.options.comm_timeout);
   if (parts_.keeper != nullptr) {
-    state.seconds = seconds_before_ + seconds_between(began_, Clock::now());
+    const auto now = Clock::now();
+    state.seconds = seconds_before_ + seconds_between(began_, now);
+    if (state.step > interval_first_step_) report_interval(now, /*is_last=*/true);
     const bool is_saved = parts_.keeper->finish(state, parts_.learner);
     const Options& options = parts_.options;
     parts_.report.stopped({.signal = signal_name(signal),

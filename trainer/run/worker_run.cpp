@@ -274,12 +274,12 @@ bool WorkerRun::begin() {
 /// Which epoch is best depends on --best: after another one it is found again.
 void WorkerRun::judge_by(const Score& score) {
   if (state_.best_metric != score.best_key()) {
-    const auto best = best_epoch(state_.epochs, score);
+    const auto best = best_of(evaluations_of(state_, plan_.steps_per_epoch), score);
     if (is_first() && best && !state_.best_metric.empty())
       report_->warning(fmt::format(
           "--best goes by {} now: {} is that of the {} {} until an epoch is better",
           score.best_key(), (out_ / "best").string(), state_.best_is, state_.best_metric));
-    state_.best_score = best ? score.best_value(state_.epochs[*best]) : -1;
+    state_.best_score = best ? score.best_value(best->epoch) : -1;
   }
   state_.best_metric = score.best_key();
   state_.best_is = score.best_is();

@@ -55,6 +55,51 @@ TEST_CASE(
   CHECK(evaluate(1, all) == one);
 }
 
+TEST_CASE("the end of a run in the middle of an epoch may be its best state, and stays it") {
+  const SmallData data;
+  const int world_size = GENERATE(1, 2);
+  const TempDir run;
+  const auto trained = [&](const Arguments& more) {
+    Arguments arguments{"--out", run.path(), "--keep=1", "--seed=5"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return train({.world_size = world_size, .arguments = three_epochs(data, arguments)});
+  };
+  const auto best = [&] { return fs::read_symlink(run.path() / "best").filename().string(); };
+  const std::string cut_off = trained({"--lr=0.02", "--max-steps=11", "--checkpoint-every=11"});
+  CHECK(field(cut_off, "best_step") == "11");
+  CHECK(field(cut_off, "best_epoch") == "1");
+  CHECK(field(cut_off, "best_score") == field(cut_off, "test_accuracy"));
+  CHECK(best() == "step-00000011");
+  const std::string evaluated =
+      evaluate(1, {"--data", data.path(), "--resume-from", run.path(), "--batch=8"});
+  CHECK(field(evaluated, "test_loss") == field(cut_off, "test_loss"));
+  CHECK(field(evaluated, "weights") == field(cut_off, "weights"));
+  // Where nothing changes any more nothing is better.
+  const std::string whole = trained({"--lr=0"});
+  CHECK(field(whole, "steps") == "24");
+  CHECK(field(whole, "best_step") == "11");
+  CHECK(best() == "step-00000011");
+  CHECK(fs::exists(run.path() / "best" / "model.safetensors"));
+}
+
+TEST_CASE("a run that was stopped before its last evaluation is judged when it is started again") {
+  const SmallData data;
+  const TempDir run;
+  const auto trained = [&](const std::string& last) {
+    return train({.arguments = three_epochs(
+                      data, {"--out", run.path(), "--lr=0.02", "--seed=5", "--keep=all",
+                             "--checkpoint-every=1", "--max-steps=" + last})});
+  };
+  trained("12");
+  fs::remove_all(run.path() / "step-00000012");
+  const std::string line = trained("11");
+  CHECK(field(line, "best_step") == "11");
+  CHECK(fs::read_symlink(run.path() / "best") == "step-00000011.2");
+  const auto newest = fs::read_symlink(run.path() / "latest");
+  CHECK(field(trained("11"), "best_step") == "11");
+  CHECK(fs::read_symlink(run.path() / "latest") == newest);  // nothing is new
+}
+
 TEST_CASE("pictures are cropped and normalised as in training, whatever folder they are in") {
   const SmallData data;
   const TempDir run;
@@ -127,7 +172,7 @@ TEST_CASE("what cannot be evaluated is refused with exit code 2 and what to do")
   const SmallData data;
   const TempDir run;
   train({.arguments = three_epochs(data, {"--out", run.path(), "--max-steps=2"})});
-  const std::string file = (run.path() / "latest" / "model.safetensors").string();
+  const std::string file = (run.path() / "best" / "model.safetensors").string();
   std::string wanted;
   Arguments arguments{"--eval", "--data", data.path(), "--resume-from", run.path()};
   SECTION("no weights") {

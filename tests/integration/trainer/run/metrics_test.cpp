@@ -1,9 +1,11 @@
 // What metrics.jsonl says of a run.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <protozero/pbf_reader.hpp>
 
 #include "tests/integration/trainer/run/worker_group.hpp"
 
@@ -27,14 +29,97 @@ std::vector<nlohmann::json> lines_of(int world_size, const std::string& log_ever
   return intervals;
 }
 
+/// The steps of the lines of a type in `out`/metrics.jsonl.
+std::vector<int> steps_of(const std::filesystem::path& out, const std::string& type) {
+  std::vector<int> steps;
+  std::ifstream file(out / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["type"] == type) steps.push_back(json["step"]);
+  }
+  return steps;
+}
+
+/// Event 2: step, 5: summary; of that 1: value, and of a value 1: tag.
+bool has_tag(protozero::pbf_reader summary, const std::string& tag) {
+  while (summary.next(1)) {
+    protozero::pbf_reader value = summary.get_message();
+    if (value.next(1) && value.get_string() == tag) return true;
+  }
+  return false;
+}
+
+/// The steps of a curve in the event files of `out`, all together and sorted.
+std::vector<int> points_of(const std::filesystem::path& out, const std::string& tag) {
+  constexpr std::size_t kHead = 12;  // length (8), sum (4)
+  constexpr std::size_t kFoot = 4;
+  std::vector<int> steps;
+  for (const auto& entry : std::filesystem::directory_iterator(out)) {
+    if (!entry.path().filename().string().starts_with("events.")) continue;
+    const std::string bytes = text_of(entry.path());
+    for (std::size_t at = 0; at + kHead <= bytes.size();) {
+      std::uint64_t length = 0;
+      std::memcpy(&length, bytes.data() + at, sizeof length);
+      protozero::pbf_reader event(bytes.data() + at + kHead, length);
+      std::int64_t step = 0;
+      while (event.next()) {
+        if (event.tag() == 2) {
+          step = event.get_int64();
+        } else if (event.tag() == 5) {
+          if (has_tag(event.get_message(), tag)) steps.push_back(static_cast<int>(step));
+        } else {
+          event.skip();
+        }
+      }
+      at += kHead + length + kFoot;
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
 }  // namespace
+
+TEST_CASE("curves end with the last step of each start, which is there once") {
+  const SmallData data;
+  const TempDir directory;
+  const auto out = directory.path() / "out";
+  // In the middle of an epoch, at the end of one, and where nothing is left to do.
+  for (const std::string last : {"5", "8", "8", "11"})
+    train({.arguments = {"--data", data.path(), "--batch=8", "--shards=4", "--epochs=2",
+                         "--max-steps=" + last, "--tensorboard", "--out", out}});
+  CHECK(points_of(out, "loss/train") == std::vector<int>{5, 8, 11});
+  CHECK(points_of(out, "learning_rate/train") == std::vector<int>{5, 8, 11});
+  CHECK(points_of(out, "loss/held-out") == std::vector<int>{5, 8, 11});
+  CHECK(steps_of(out, "interval") == std::vector<int>{5, 8, 11});
+}
+
+TEST_CASE("curves of a run that a signal ends have its last step, too") {
+  const SmallData data;
+  const TempDir directory;
+  const auto out = directory.path() / "out";
+  WorkerGroup group({.arguments = {"--data", data.path(), "--batch=8", "--epochs=100000",
+                                   "--tensorboard", "--out", out},
+                     .json = false});
+  REQUIRE(eventually([&] { return latest_step(out) >= 1; }, std::chrono::minutes(1)));
+  group.rank(0).signal(SIGTERM);
+  CHECK(group.wait()[0].status == 128 + SIGTERM);
+  const auto stopped = steps_of(out, "stopped");
+  REQUIRE(stopped.size() == 1);
+  CHECK(steps_of(out, "interval").back() == stopped[0]);
+  CHECK(points_of(out, "loss/train").back() == stopped[0]);
+}
 
 TEST_CASE("a line after every N steps has their loss and the rate, the same for any world size") {
   const auto every = lines_of(1, "1");
   REQUIRE(every.size() == 16);
   const auto third = lines_of(1, "3");
-  REQUIRE(third.size() == 5);
-  for (std::size_t i = 0; i < third.size(); ++i) {
+  REQUIRE(third.size() == 6);
+  // What is left at the end has a line, too.
+  CHECK(third[5]["step"] == 16);
+  CHECK(third[5]["steps"] == 1);
+  CHECK(third[5]["loss"] == every[15]["loss"]);
+  for (std::size_t i = 0; i < 5; ++i) {
     CHECK(third[i]["step"] == 3 * (i + 1));
     CHECK(third[i]["steps"] == 3);
     CHECK(third[i]["learning_rate"] == every[3 * i + 2]["learning_rate"]);
@@ -43,7 +128,7 @@ TEST_CASE("a line after every N steps has their loss and the rate, the same for 
   const auto loss = [&](std::size_t i) { return every[i]["loss"].get<double>(); };
   CHECK(third[0]["loss"].get<double>() == Approx((loss(0) + loss(1) + loss(2)) / 3));
   const auto two = lines_of(2, "3");
-  REQUIRE(two.size() == 5);
+  REQUIRE(two.size() == third.size());
   for (std::size_t i = 0; i < two.size(); ++i)
     for (const char* key : {"step", "loss", "accuracy", "learning_rate"})
       CHECK(two[i][key] == third[i][key]);

@@ -44,6 +44,7 @@ TrainingState full_state() {
                    .test_score = 0.875,
                    .seconds = 1.5,
                    .samples_per_second = 12345.678}};
+  state.cut_off = {{.step = 1234, .summary = state.epochs[0]}};
   state.best_score = 0.875;
   state.best_metric = "test_iou";
   state.best_is = "largest";
@@ -70,6 +71,7 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(read.step_state.stuck == 3);
   CHECK(read.epoch_counters == state.epoch_counters);
   CHECK(read.epochs == state.epochs);
+  CHECK(read.cut_off == state.cut_off);
   CHECK(read.best_metric == "test_iou");
   CHECK(read.best_is == "largest");
   CHECK(read.config == state.config);
@@ -77,16 +79,17 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(files[0].crc32 == 4'000'000'000U);
 }
 
-TEST_CASE("a state without the name of its score, as it was written before, is read") {
+TEST_CASE("a state without what was added later, as it was written before, is read") {
   // The checksum is of what stands before it.
   const TrainingState state = full_state();
   auto json = nlohmann::ordered_json::parse(to_json(state, {}));
-  for (const char* name : {"best_metric", "best_is", "checksum"}) json.erase(name);
+  for (const char* name : {"best_metric", "best_is", "cut_off", "checksum"}) json.erase(name);
   const std::string text = json_text(json);
   json["checksum"] = crc32_of(std::as_bytes(std::span(text)));
   const TrainingState read = parse_state(json.dump(), "state.json").first;
   CHECK(read.best_score == 0.875);
   CHECK(read.best_metric.empty());
+  CHECK(read.cut_off.empty());
   CHECK(read.step == state.step);
 }
 

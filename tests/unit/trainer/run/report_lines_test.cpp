@@ -146,24 +146,21 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
 
 TEST_CASE("the final report names the best epoch, by which metric and in which direction") {
   Outcome outcome;
-  outcome.epochs = {kEpoch, kEpoch, kEpoch};
-  for (std::size_t i = 0; i < 3; ++i) outcome.epochs[i].epoch = static_cast<std::int64_t>(i);
-  outcome.epochs[1].test_score = outcome.epochs[2].test_score = 0.95;
-  outcome.best = best_epoch(outcome.epochs, kScore);
-  CHECK(outcome.best == 1U);  // the first of equal ones
-  CHECK(best_epoch({}, kScore) == std::nullopt);
+  outcome.epochs = {kEpoch, kEpoch};
+  outcome.epochs[1].epoch = 1;
+  outcome.epochs[1].test_score = 0.95;
+  outcome.best = Evaluation{.epoch = outcome.epochs[1], .step = 16};
   CHECK_THAT(outcome_text(outcome, kScore, 0),
              Contains("\nbest: epoch 2, largest held-out accuracy 95.00 %\n"));
-  outcome.is_cut_off = true;
+  outcome.best->is_cut_off = true;
   CHECK_THAT(
       outcome_text(outcome, kScore, 0),
-      Contains("\nbest: epoch 2, largest held-out accuracy 95.00 % (of the epochs trained to their "
-               "end)\n"));
-  outcome.is_cut_off = false;
+      Contains("\nbest: epoch 2 (cut off after step 16), largest held-out accuracy 95.00 %\n"));
   const auto json = nlohmann::json::parse(outcome_json(outcome, score_of(Target::mask), {}));
   CHECK(json["best_metric"] == "test_iou");
   CHECK(json["best_is"] == "largest");
   CHECK(json["best_epoch"] == 1);
+  CHECK(json["best_step"] == 16);
   CHECK(json["best_score"] == 0.95);
   outcome.best = std::nullopt;
   CHECK_THAT(outcome_text(outcome, kScore, 0), !Contains("best"));
