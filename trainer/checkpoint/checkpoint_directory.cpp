@@ -90,7 +90,7 @@ FoundCheckpoint find_newest(const fs::path& directory, const CheckpointLayout& l
   FoundCheckpoint found;
   for (const Entry& entry : read_all(directory)) {
     if (!entry.state) {
-      found.skipped.push_back(entry.error);
+      found.skipped.push_back({entry.path, entry.error, true});
       if (entry.is_other_format) ++found.other_formats;
       continue;
     }
@@ -98,14 +98,14 @@ FoundCheckpoint find_newest(const fs::path& directory, const CheckpointLayout& l
     if (found.snapshot) continue;
     const std::string reason = refuse(*entry.state);
     if (!reason.empty()) {
-      found.skipped.push_back(fmt::format("{}: {}", entry.path.string(), reason));
+      found.skipped.push_back({entry.path, reason});
       continue;
     }
     try {
       found.snapshot = read_checkpoint(entry.path, layout);
       found.path = entry.path;
     } catch (const DataError& error) {
-      found.skipped.emplace_back(error.what());
+      found.skipped.push_back({entry.path, error.what(), true});
     }
   }
   return found;

@@ -14,13 +14,23 @@
 
 namespace ddprun::trainer {
 
+/// One that cannot be resumed.
+struct SkippedCheckpoint {
+  std::filesystem::path path;
+  std::string reason;
+  bool names_file = false;  ///< the reason begins with a path below `path`: damaged, or another's
+  [[nodiscard]] std::string text() const {
+    return names_file ? reason : path.string() + ": " + reason;
+  }
+};
+
 /// The newest checkpoint that can be resumed, and why newer ones cannot.
 struct FoundCheckpoint {
   std::optional<Snapshot> snapshot;
   std::filesystem::path path;
-  std::vector<std::string> skipped;  ///< one sentence each, newest first
-  std::size_t other_formats = 0;     ///< of these: written by other versions of train
-  std::uint64_t sequence_next = 0;   ///< above every sequence seen
+  std::vector<SkippedCheckpoint> skipped;  ///< newest first
+  std::size_t other_formats = 0;           ///< of these: written by other versions of train
+  std::uint64_t sequence_next = 0;         ///< above every sequence seen
 };
 
 /// Looks through `directory` (which may be absent). `refuse` says why a readable state is not this

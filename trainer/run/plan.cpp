@@ -22,11 +22,20 @@ int choose_shards(const Options& options, const WorkerEnvironment& environment,
   const int workers = std::max(environment.world_size, environment.max_world_size);
   const int devices = options.parallel == Parallel::dp ? replicas_of(options) : workers;
   const int shards = options.shards.value_or(shards_there.value_or(devices * options.accumulate));
-  if (shards % replicas_of(options) != 0) {
+  const int replicas = replicas_of(options);
+  if (shards % replicas != 0 && !options.shards) {
+    int fitting = std::min(replicas, shards);
+    while (shards % fitting != 0) --fitting;
+    throw DataError(
+        fmt::format("--replicas is {} here, but a step has {} shards (V) there, which {} does not "
+                    "divide: give --replicas={} to go on with it",
+                    replicas, shards, replicas, fitting));
+  }
+  if (shards % replicas != 0) {
     throw DataError(
         fmt::format("--replicas {} does not divide the {} shards of a step: give a divisor of {}, "
                     "or begin a new run with another --shards",
-                    replicas_of(options), shards, shards));
+                    replicas, shards, shards));
   }
   if (shards < environment.world_size) {
     throw DataError(

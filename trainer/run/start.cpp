@@ -16,6 +16,7 @@
 #include "trainer/compute/hash.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/error.hpp"
+#include "trainer/run/other_run.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -30,11 +31,28 @@ Continuation continuation_of(const TrainingState& there, const Options& options,
                              const WorkerEnvironment& environment, const DataFacts& data) {
   try {
     TrainPlan plan = make_plan(options, environment, data, shards_of(there.config));
-    const std::string difference = compare(there.config, plan.config).identity;
-    return {std::move(plan), difference.empty() ? "" : "it belongs to another run: " + difference};
+    std::string reason = why_another_run(differences_of(there.config, plan.config));
+    return {std::move(plan), std::move(reason)};
   } catch (const DataError& error) {
     return {{}, error.what()};
   }
+}
+
+/// One for all that have the same reason.
+std::vector<std::string> skipped_lines(const FoundCheckpoint& found) {
+  std::vector<std::string> lines;
+  for (auto first = found.skipped.begin(); first != found.skipped.end();) {
+    const auto last = std::find_if(first + 1, found.skipped.end(), [&](const auto& one) {
+      return one.names_file || one.reason != first->reason;
+    });
+    lines.push_back(last - first == 1
+                        ? fmt::format("skipped a checkpoint: {}", first->text())
+                        : fmt::format("skipped {} checkpoints: {} and older ones: {}", last - first,
+                                      first->path.string(), first->reason));
+    first = last;
+  }
+  if (!found.snapshot && !lines.empty()) lines.back() += "; starting from step 0";
+  return lines;
 }
 
 std::string random_name() {
@@ -68,23 +86,19 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
     throw DataError(fmt::format(
         "--resume=strict: a checkpoint cannot be used: {}. Remove it, or use --resume=auto to skip "
         "it{}",
-        found.skipped.front(),
+        found.skipped.front().text(),
         found.snapshot ? fmt::format(" and go on from {}", found.path.string()) : ""));
   }
   // To start from step 0 would move `latest` to a run that nobody asked for.
   if (!found.skipped.empty() && found.other_formats == found.skipped.size() && !found.snapshot) {
     throw DataError(
         fmt::format("no checkpoint in {} can be resumed: {}; --resume=never begins a new run there",
-                    out.string(), found.skipped.front()));
+                    out.string(), found.skipped.front().text()));
   }
-  for (const std::string& why : found.skipped) {
-    report.warning(fmt::format("skipped a checkpoint: {}", why));
-  }
+  for (const std::string& line : skipped_lines(found)) report.warning(line);
   if (!found.snapshot) {
-    if (!found.skipped.empty()) {
-      report.warning("no usable checkpoint: starting from step 0");
-    } else if (environment.restarted() &&
-               options.checkpoint_every.kind != CheckpointEvery::Kind::off) {
+    if (found.skipped.empty() && environment.restarted() &&
+        options.checkpoint_every.kind != CheckpointEvery::Kind::off) {
       report.warning(
           fmt::format("these workers follow others of the same job, but there is no checkpoint in "
                       "{}: starting from step 0. If rank 0 ran on another machine before, --out "
@@ -95,12 +109,8 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
   }
   const TrainingState& there = found.snapshot->state;
   const TrainPlan plan = make_plan(options, environment, data, shards_of(there.config));
-  const std::string changed = compare(there.config, plan.config).settings;
-  if (!changed.empty()) {
-    report.warning(fmt::format(
-        "{} was written with other settings ({}): the result is not that of one undisturbed run",
-        found.path.string(), changed));
-  }
+  const std::string changed = other_settings_text(differences_of(there.config, plan.config));
+  if (!changed.empty()) report.warning(found.path.string() + changed);
   if (there.compute != compute) {
     report.warning(fmt::format("{} was computed with {}, here it is {}: the last bits may differ",
                                found.path.string(), there.compute, compute));

@@ -93,7 +93,7 @@ TEST_CASE("a resumed run does not use the file, and another file is another run"
   const fs::path other = fs::path(out) / "latest" / "model.safetensors";
   const ChildResult refused = first.run(arguments(other, "24"));
   CHECK(refused.status == 2);
-  CHECK_THAT(refused.err, Contains("another run: init_from " + copy.string() + " (") &&
+  CHECK_THAT(refused.err, Contains("another run: --init-from " + copy.string() + " (") &&
                               Contains(") there, " + other.string() + " ("));
   const ChildResult seeded =
       first.run(three_epochs(first.data, {"--out", out, "--resume", "strict"}));

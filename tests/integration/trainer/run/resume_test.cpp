@@ -195,7 +195,7 @@ TEST_CASE("a checkpoint of another V is skipped with its reason, and a run start
   const ChildResult result = group.wait()[0];
   CHECK(result.status == 0);
   CHECK_THAT(result.err,
-             Contains("another run: shards 4 there, 2 here") && Contains("starting from step 0"));
+             Contains("another run: --shards 4 there, 2 here") && Contains("starting from step 0"));
   CHECK(fs::exists(directory / "out" / "step-00000004"));
 }
 
@@ -229,8 +229,8 @@ TEST_CASE("the same data in a renamed folder is the same run and another set of 
   const ChildResult result = group.wait()[0];
   INFO(result.err);
   CHECK(result.status == 2);
-  CHECK_THAT(result.err,
-             Contains("another run: data renamed 28x28x1 (") && Contains(") there, set 28x28x1 ("));
+  CHECK_THAT(result.err, Contains("another run: --data renamed 28x28x1 (") &&
+                             Contains(") there, set 28x28x1 ("));
 }
 
 TEST_CASE("a new run starts fresh by default, and its restarted workers resume") {

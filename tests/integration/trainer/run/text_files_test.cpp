@@ -71,7 +71,15 @@ TEST_CASE("a run goes on only with the words of its vocabulary, and warns once o
   command.push_back("--resume=strict");
   const ChildResult third = run_train(command);
   CHECK(third.status == 2);
-  CHECK_THAT(third.err, Contains("it belongs to another run: data "));
+  CHECK_THAT(third.err, Contains("it belongs to another run: --data "));
+
+  write_texts(folder.path(), "plot");
+  command.back() = "--tokens=bytes";
+  const ChildResult bytes = run_train(command);
+  INFO(bytes.err);
+  CHECK_THAT(bytes.err,
+             Contains("it belongs to another run: --tokens words there, bytes here: give "
+                      "--tokens=words to go on with it; starting from step 0\n"));
 }
 
 #ifdef DDPRUN_HAVE_SENTENCEPIECE
@@ -117,7 +125,7 @@ TEST_CASE("pieces of a SentencePiece model: the same for any number of workers, 
   command.emplace_back("--resume=strict");
   const ChildResult other = run_train(command);
   CHECK(other.status == 2);
-  CHECK_THAT(other.err, Contains("it belongs to another run: data "));
+  CHECK_THAT(other.err, Contains("it belongs to another run: --data "));
 }
 
 TEST_CASE("a file that is no SentencePiece model is refused in one line") {

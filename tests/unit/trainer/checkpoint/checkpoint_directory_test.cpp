@@ -79,9 +79,9 @@ TEST_CASE("newer checkpoints that are torn or foreign are skipped, each with its
   REQUIRE(found.snapshot);
   CHECK(found.snapshot->state.step == 10);
   REQUIRE(found.skipped.size() == 3);
-  CHECK_THAT(found.skipped[0], Contains("step-00000040/state.json: No such file"));
-  CHECK_THAT(found.skipped[1], Contains("step-00000030: of another model"));
-  CHECK_THAT(found.skipped[2], Contains("step-00000020/model.safetensors: cut short"));
+  CHECK_THAT(found.skipped[0].text(), Contains("step-00000040/state.json: No such file"));
+  CHECK_THAT(found.skipped[1].text(), Contains("step-00000030: of another model"));
+  CHECK_THAT(found.skipped[2].text(), Contains("step-00000020/model.safetensors: cut short"));
   CHECK(found.sequence_next == 4);
 }
 

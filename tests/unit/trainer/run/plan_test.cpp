@@ -68,7 +68,12 @@ TEST_CASE("V of replicas is their number times the accumulation, and they divide
   CHECK(statistic_shards(plan) == 4);
   CHECK(make_plan(options, workers(1), kData, 6).shards == 6);
   CHECK_THROWS_WITH(make_plan(options, workers(1), kData, 4),
+                    Contains("--replicas is 3 here, but a step has 4 shards (V) there, which 3 "
+                             "does not divide: give --replicas=2 to go on"));
+  options.shards = 4;
+  CHECK_THROWS_WITH(make_plan(options, workers(1), kData, std::nullopt),
                     Contains("--replicas 3 does not divide the 4 shards"));
+  options.shards.reset();
   options.accumulate = 1;
   options.global_batch = 64;
   CHECK_THROWS_WITH(make_plan(options, workers(1), kData, std::nullopt),

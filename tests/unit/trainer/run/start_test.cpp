@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "tests/support/captured_stderr.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "trainer/error.hpp"
 
@@ -120,6 +121,22 @@ TEST_CASE(
   fixture.options.resume = Resume::strict;
   CHECK_THROWS_WITH(fixture.find(), Contains("--resume=strict") && Contains("step-00000020") &&
                                         Contains("another run") && Contains("step-00000010"));
+}
+
+TEST_CASE("several checkpoints with one reason are one line, and a last one tells of step 0") {
+  StartFixture fixture;
+  Options two;
+  two.shards = 2;
+  for (const int step : {10, 20, 30}) fixture.put(step, static_cast<std::uint64_t>(step), two);
+  fixture.options.parallel = Parallel::dp;
+  fixture.options.replicas = 3;
+  const std::string told =
+      ddprun::test::captured_stderr([&] { CHECK_FALSE(fixture.find().snapshot); });
+  CHECK(told == "train: warning: skipped 3 checkpoints: " +
+                    (fixture.directory.path() / "step-00000030").string() +
+                    " and older ones: --replicas is 3 here, but a step has 2 shards (V) there, "
+                    "which 3 does not divide: give --replicas=2 to go on with it; starting from "
+                    "step 0\n");
 }
 
 TEST_CASE("a damaged newest checkpoint is skipped, or refused by strict") {
