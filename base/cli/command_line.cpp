@@ -53,20 +53,13 @@ CommandLine::CommandLine(ProgramText program, std::string help_command,
       version_(std::move(version)),
       app_("", program_.name) {}
 
-std::string CommandLine::lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
 CLI::Option* CommandLine::word(const char* name, std::string_view choices, const char* help,
                                std::function<bool(const std::string&)> known,
                                std::function<void(const std::string&)> take) {
   const auto check = [choices, known = std::move(known)](const std::string& text) {
     if (known(text)) return std::string();
     const auto words = words_of(choices);
-    const auto meant = nearest(lower(text), {words.begin(), words.end()});
+    const auto meant = nearest(lower_case(text), {words.begin(), words.end()});
     return fmt::format("must be one of {}, not {}{}", fmt::join(words, ", "), text,
                        meant ? fmt::format("; did you mean {}?", *meant) : "");
   };
@@ -142,6 +135,8 @@ CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const 
       !misplaced.empty()) {
     return wrong(std::move(misplaced));
   }
+  if (const auto other = other_names_.find(name.substr(letters)); other != other_names_.end())
+    return wrong(fmt::format("unknown option {}; did you mean {}?", name, other->second));
   std::vector<std::string> known;
   for (const CLI::Option* option : app_.get_options()) {
     const auto& names = option->get_lnames();
@@ -152,8 +147,13 @@ CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const 
                      : fmt::format("unknown option {}; see {}", name, help_command_));
 }
 
-/// CLI11 words a missing value as `--epochs: 1 required N missing`.
+/// CLI11 words a missing value as `--epochs: 1 required N missing`, and two options that exclude
+/// each other as `--batch excludes --global-batch`.
 std::string CommandLine::in_our_words(std::string message) const {
+  constexpr std::string_view kExcludes = " excludes ";
+  if (const std::size_t at = message.find(kExcludes); at != std::string::npos)
+    return fmt::format("{} and {} cannot be given together: leave out one of them",
+                       message.substr(0, at), message.substr(at + kExcludes.size()));
   const std::string name = message.substr(0, message.find(':'));
   const CLI::Option* option = app_.get_option_no_throw(name);
   if (option != nullptr && message.starts_with(name + ": At Most 1 required but received "))

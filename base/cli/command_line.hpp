@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/lower_case.hpp"
 #include "base/number_in.hpp"
 #include "base/texts/program_text.hpp"
 #include "base/texts/words.hpp"
@@ -74,6 +76,12 @@ class CommandLine {
     return app_.add_flag(name, value, help)->group(group_);
   }
 
+  /// What to type instead of an option that this program does not have: `--dp` as
+  /// `--parallel=dp`. `name` has no dashes before it.
+  void other_name(const std::string& name, std::string instead) {
+    other_names_.emplace(name, std::move(instead));
+  }
+
   /// Reads the arguments behind the program's own name; names may have dashes or underscores.
   /// Nothing: the values are set.
   std::optional<CommandLineEnd> parse(const std::vector<std::string>& arguments);
@@ -97,13 +105,12 @@ class CommandLine {
     return CLI::Validator(check, "", "");
   }
 
-  static std::string lower(std::string text);
   template <class Enum, class Value>
   CLI::Option* word_for(const char* name, Value& value, const char* help) {
     return word(
         name, choices<Enum>, help,
-        [](const std::string& text) { return value_of<Enum>(lower(text)).has_value(); },
-        [&value](const std::string& chosen) { value = *value_of<Enum>(lower(chosen)); });
+        [](const std::string& text) { return value_of<Enum>(lower_case(text)).has_value(); },
+        [&value](const std::string& chosen) { value = *value_of<Enum>(lower_case(chosen)); });
   }
   CLI::Option* word(const char* name, std::string_view choices, const char* help,
                     std::function<bool(const std::string&)> known,
@@ -118,6 +125,7 @@ class CommandLine {
   std::function<std::string()> version_;
   CLI::App app_;
   std::string group_;
+  std::map<std::string, std::string> other_names_;
   bool version_wanted_ = false;
   bool man_wanted_ = false;
   std::string shell_;

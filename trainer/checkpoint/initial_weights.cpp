@@ -53,11 +53,12 @@ class Mismatches {
     if (all_.size() < kListedMismatchesMax) all_.push_back(std::move(what));
   }
 
-  /// With the first one in the message, and all of several before it.
-  /// `parameters`: how many the model has.
+  /// With the first one in the message, and of several all before it, but for an evaluation: what
+  /// is listed there could not be left out. `parameters`: how many the model has.
   void refuse_any(const std::string& file, const SafetensorsTable& table, const WeightMatch& match,
-                  std::size_t parameters) const {
+                  std::size_t parameters, WeightsUse use) const {
     if (count_ == 0) return;
+    if (use == WeightsUse::evaluation) refuse_evaluation(file, table);
     const bool is_alone = count_ == 1;
     const bool is_other = 2 * (match.pairs.size() + match.kept.size()) < parameters;
     std::vector<std::string> listed = is_alone ? std::vector<std::string>() : all_;
@@ -75,6 +76,14 @@ class Mismatches {
   }
 
  private:
+  [[noreturn]] void refuse_evaluation(const std::string& file,
+                                      const SafetensorsTable& table) const {
+    throw WeightMismatch(fmt::format("{}: {}{}{}", file, all_.front(),
+                                     count_ == 1 ? "" : fmt::format(" (and {} more)", count_ - 1),
+                                     remedy_for_other(file, table)),
+                         {});
+  }
+
   static std::string remedy_for_other(const std::string& file, const SafetensorsTable& table) {
     if (std::filesystem::path(file).filename() == kOptimizerFile)
       return ": it holds what the optimizer keeps: give model.safetensors beside it";
@@ -171,7 +180,8 @@ void refuse_wrapped(const SafetensorsTable& table, const std::vector<Parameter>&
 }  // namespace
 
 WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Parameter>& parameters,
-                          const std::vector<std::string>& skip, const std::string& file) {
+                          const std::vector<std::string>& skip, const std::string& file,
+                          WeightsUse use) {
   const auto is_skipped = [&](const std::string& name) {
     return std::any_of(skip.begin(), skip.end(),
                        [&](const std::string& prefix) { return name.starts_with(prefix); });
@@ -213,7 +223,7 @@ WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Param
                                          shown_name(tensor.name), shown_shape(tensor.shape)));
     }
   }
-  wrong.refuse_any(file, table, match, parameters.size());
+  wrong.refuse_any(file, table, match, parameters.size(), use);
   if (match.pairs.empty()) {
     throw DataError(
         fmt::format("{}: --init-skip leaves nothing of it: name fewer prefixes, or no file", file));
@@ -233,25 +243,26 @@ SafetensorsFile open_weights(const std::filesystem::path& file, const std::strin
 
 /// Training cannot begin with a nan, and would end blaming something else.
 void check_finite(const TensorEntry& tensor, std::span<const float> values,
-                  const std::string& source) {
+                  const std::string& source, WeightsUse use) {
   const auto bad = std::find_if_not(values.begin(), values.end(),
                                     [](float value) { return std::isfinite(value); });
   if (bad == values.end()) return;
-  throw DataError(
-      fmt::format("{}: {} holds {} (element {} of {}): give a file of sound weights, or "
-                  "--init-skip={} to leave that out",
-                  source, shown_name(tensor.name), *bad, bad - values.begin(), values.size(),
-                  shown_name(tensor.name)));
+  const std::string name = shown_name(tensor.name);
+  throw DataError(fmt::format("{}: {} holds {} (element {} of {}): give a file of sound weights{}",
+                              source, name, *bad, bad - values.begin(), values.size(),
+                              use == WeightsUse::evaluation
+                                  ? ""
+                                  : fmt::format(", or --init-skip={} to leave that out", name)));
 }
 
 }  // namespace
 
 LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
-                     const std::vector<std::string>& skip, std::span<float> arena,
-                     const std::string& option) {
+                     const std::vector<std::string>& skip, std::span<float> arena, WeightsUse use) {
+  const char* const option = use == WeightsUse::evaluation ? "--resume-from" : "--init-from";
   const SafetensorsFile source = open_weights(file, option);
   const std::string shown = fmt::format("{}={}", option, file.string());
-  WeightMatch match = match_weights(source.table(), parameters, skip, shown);
+  WeightMatch match = match_weights(source.table(), parameters, skip, shown, use);
   std::vector<std::byte> bytes;
   std::vector<float> values;
   for (const auto& [parameter, tensor] : match.pairs) {
@@ -259,7 +270,7 @@ LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parame
     source.read(*tensor, bytes);
     values.resize(parameter->count);
     to_floats(tensor->dtype, bytes, values);
-    check_finite(*tensor, values, shown);
+    check_finite(*tensor, values, shown, use);
     import_parameter(*parameter, values, arena);
   }
   return {.kept = std::move(match.kept), .unused = std::move(match.unused)};

@@ -14,6 +14,9 @@
 
 namespace ddprun::trainer {
 
+/// What weights are read for: of those to evaluate nothing can be left out (--init-skip).
+enum class WeightsUse { training, evaluation };
+
 /// What a file gives to a model. Pointers into the parameters and the table that were matched.
 struct WeightMatch {
   struct Pair {
@@ -52,7 +55,8 @@ class WeightMismatch : public DataError {
 /// needs no prefix to leave them out, and `unused` does not list them. `source`: for messages,
 /// "--init-from=FILE".
 WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Parameter>& parameters,
-                          const std::vector<std::string>& skip, const std::string& source);
+                          const std::vector<std::string>& skip, const std::string& source,
+                          WeightsUse use = WeightsUse::training);
 
 /// The parameters and the tensors that were left out.
 struct LeftOut {
@@ -61,11 +65,11 @@ struct LeftOut {
 };
 
 /// Reads into `arena` the parameters that `file` has, and of the file only these. Throws DataError
-/// as match_weights does, and one that names `option` where the file cannot be read, or a tensor
-/// that is used holds an inf or nan.
+/// as match_weights does, and one that names the option (--init-from, or --resume-from of an
+/// evaluation) where the file cannot be read, or a tensor that is used holds an inf or nan.
 LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
                      const std::vector<std::string>& skip, std::span<float> arena,
-                     const std::string& option = "--init-from");
+                     WeightsUse use = WeightsUse::training);
 
 /// Names for a message: at most 36 and a count of the others; "none".
 std::string shown_names(const std::vector<std::string>& names);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.hpp"
 #include "trainer/data/image_lists.hpp"
 #include "trainer/data/list_folder.hpp"
 #include "trainer/error.hpp"
@@ -101,8 +102,10 @@ std::filesystem::path held_out_folder(const std::filesystem::path& folder) {
   for (const char* name : {"val", "test"}) {
     if (std::filesystem::is_directory(folder / name)) return folder / name;
   }
+  const std::string other = held_out_by_other_name(folder, "/");
   throw DataError(
-      fmt::format("{}: no val/ or test/ there to evaluate on beside train/", folder.string()));
+      fmt::format("{}: no val/ or test/ there to evaluate on beside train/: {}", folder.string(),
+                  other.empty() ? "add one" : fmt::format("rename {} to val/", printable(other))));
 }
 
 }  // namespace ddprun::trainer

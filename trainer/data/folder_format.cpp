@@ -47,8 +47,25 @@ bool is_class_folder(std::string_view name) {
   return name.starts_with(kTrain) && name.size() > kTrain.size() && name.ends_with('/');
 }
 
-/// Of a set, without its training part.
-bool is_held_out(std::string_view name) { return name == "val/" || name == "test/"; }
+/// What a set is trained on beside a held-out part of this name; empty: it is no such part.
+std::string_view training_part_of(std::string_view name) {
+  if (name == "val/" || name == "test/") return "train/";
+  return name == "dev.tsv" || name == "test.tsv" ? "train.tsv" : "";
+}
+
+/// Of a folder train/ in which nothing was recognised.
+void refuse_train_folder(const std::string& folder, const Names& names, DataKind kind) {
+  if (kind == DataKind::texts || std::find(names.begin(), names.end(), "train/") == names.end())
+    return;
+  const bool is_empty = std::none_of(names.begin(), names.end(), [](const std::string& name) {
+    return name.starts_with("train/") && name != "train/";
+  });
+  throw DataError(fmt::format(
+      "{}: train/ {}: put {}", folder, is_empty ? "is empty" : "has no folder in it",
+      kind == DataKind::masked_images
+          ? "images into train/images/ and their masks into train/masks/, held-out ones into val/"
+          : "the images of each class into train/CLASS/, held-out ones into val/CLASS/"));
+}
 
 struct Row {
   FolderFormat format;
@@ -148,12 +165,17 @@ FolderFormat decide_format(const std::string& folder, const Names& names, DataKi
     throw DataError(
         fmt::format("{} holds {}, but this model {}: use another --model, or --data generated",
                     folder, found.front()->what, kind_text(kind)));
-  const auto held_out = std::find_if(names.begin(), names.end(), is_held_out);
-  if (held_out != names.end() && std::find(names.begin(), names.end(), "train/") == names.end())
+  for (const std::string& name : names) {
+    const std::string_view part = training_part_of(name);
+    const bool is_for_texts = part == "train.tsv";
+    if (part.empty() || is_for_texts != (kind == DataKind::texts)) continue;
+    if (std::find(names.begin(), names.end(), part) != names.end()) continue;
     throw DataError(fmt::format(
-        "{}: {} has held-out data, but there is no train/ to train on beside it (--eval needs it, "
-        "too)",
-        folder, *held_out));
+        "{}: {} has held-out data, but there is no {} to train on beside it (--eval needs it, "
+        "too): add it",
+        folder, name, part));
+  }
+  refuse_train_folder(folder, names, kind);
   std::vector<std::string> looked_for;
   for (const Row& row : rows())
     if (is_for(row, kind) && *row.looked_for != 0) looked_for.emplace_back(row.looked_for);

@@ -22,7 +22,7 @@ constexpr protozero::pbf_tag_type kPieces = 1, kTrainerSpec = 2, kNormalizerSpec
 constexpr protozero::pbf_tag_type kPieceText = 1, kPieceType = 3;
 constexpr int kUnknownType = 2;
 
-constexpr const char* kOtherwise = "or use --tokens=words or --tokens=bytes";
+constexpr const char* kOtherwise = ", or use --tokens=words or --tokens=bytes";
 
 /// Of one piece of the model.
 struct Piece {
@@ -50,29 +50,29 @@ void walk(protozero::pbf_reader message) {
   while (message.next()) message.skip();
 }
 
-const PieceFunctions* open_plugin(const std::string& folder, const std::string& file) {
+const PieceFunctions* open_plugin(const std::string& folder, const PieceModelTexts& texts) {
   const std::string path = folder + "/" + kPiecePluginFile;
-  const std::string failed = fmt::format("--tokens={}: ", printable(file));
+  const std::string failed = texts.name + ": ";
   if (::access(path.c_str(), F_OK) != 0)
     throw DataError(fmt::format(
         "{}this train was built without SentencePiece ({} is missing beside it): install "
-        "libsentencepiece-dev and build it again, {}",
-        failed, kPiecePluginFile, kOtherwise));
+        "libsentencepiece-dev and build it again{}",
+        failed, kPiecePluginFile, texts.otherwise));
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr)
-    throw DataError(fmt::format("{}{} cannot be opened: {}: install libsentencepiece0, {}", failed,
-                                kPiecePluginFile, dlerror(), kOtherwise));
+    throw DataError(fmt::format("{}{} cannot be opened: {}: install libsentencepiece0{}", failed,
+                                kPiecePluginFile, dlerror(), texts.otherwise));
   const auto function = reinterpret_cast<PiecePluginFunction>(dlsym(handle, kPiecePluginSymbol));
   const PieceFunctions* const functions = function == nullptr ? nullptr : function();
   if (functions == nullptr || functions->version != kPiecePluginVersion)
     throw DataError(
-        fmt::format("{}{} is of another build than train: build or install both together, {}",
-                    failed, path, kOtherwise));
+        fmt::format("{}{} is of another build than train: build or install both together{}", failed,
+                    path, texts.otherwise));
   return functions;
 }
 
 std::shared_ptr<void> open_model(const PieceFunctions& functions, const std::string& bytes,
-                                 const std::string& file) {
+                                 const PieceModelTexts& texts) {
   std::string reason = why_no_piece_model(bytes);
   void* model = nullptr;
   if (reason.empty()) {
@@ -82,9 +82,7 @@ std::shared_ptr<void> open_model(const PieceFunctions& functions, const std::str
   }
   if (model == nullptr)
     throw DataError(
-        fmt::format("--tokens={}: not a SentencePiece model ({}): give the .model file "
-                    "that SentencePiece's trainer wrote, {}",
-                    printable(file), reason, kOtherwise));
+        fmt::format("{}: not a SentencePiece model ({}): {}", texts.name, reason, texts.remedy));
   return {model, functions.close};
 }
 
@@ -117,10 +115,28 @@ std::string why_no_piece_model(std::string_view bytes) {
   return unknown == 1 ? "" : fmt::format("it has {} pieces for unknown text, not one", unknown);
 }
 
-PieceModel::PieceModel(const std::string& bytes, std::string file, const std::string& folder)
-    : functions_(open_plugin(folder, file)),
-      model_(open_model(*functions_, bytes, file)),
-      file_(std::move(file)),
+PieceModelTexts texts_of_given(const std::filesystem::path& file) {
+  const std::string option = "--tokens=";
+  return {
+      .option = option,
+      .name = option + printable(file.string()),
+      .remedy = std::string("give the .model file that SentencePiece's trainer wrote") + kOtherwise,
+      .otherwise = kOtherwise};
+}
+
+PieceModelTexts texts_of_kept(const std::filesystem::path& file) {
+  const std::string option = "--resume-from: ";
+  return {.option = option,
+          .name = option + printable(file.string()),
+          .remedy = "copy the file of the checkpoint again",
+          .otherwise = ""};
+}
+
+PieceModel::PieceModel(const std::string& bytes, const PieceModelTexts& texts,
+                       const std::string& folder)
+    : functions_(open_plugin(folder, texts)),
+      model_(open_model(*functions_, bytes, texts)),
+      name_(texts.name),
       unknown_(functions_->unknown(model_.get())) {}
 
 int PieceModel::size() const { return kSpecialTokens + functions_->size(model_.get()); }
@@ -133,9 +149,8 @@ bool PieceModel::append(std::string_view sentence, int longest,
   const long count =
       functions_->encode(model_.get(), sentence.data(), sentence.size(), ids.data(), room);
   if (count < 0)
-    throw DataError(
-        fmt::format("--tokens={}: SentencePiece cannot split the text \"{}\": remove it",
-                    printable(file_), printable(sentence.substr(0, 80))));
+    throw DataError(fmt::format("{}: SentencePiece cannot split the text \"{}\": remove it", name_,
+                                printable(sentence.substr(0, 80))));
   ids.resize(std::min(room, static_cast<std::size_t>(count)));
   tokens.push_back(kBeginToken);
   for (const int id : ids) {

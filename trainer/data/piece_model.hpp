@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,12 +16,23 @@ namespace ddprun::trainer {
 /// at the messages (sentencepiece_model.proto), so that other files never reach the library. Pure.
 std::string why_no_piece_model(std::string_view bytes);
 
+/// How messages name a model, and what they tell to do.
+struct PieceModelTexts {
+  std::string option;     ///< "--tokens="; what the file follows
+  std::string name;       ///< option and file
+  std::string remedy;     ///< where the file cannot be used
+  std::string otherwise;  ///< instead of the library; empty: nothing
+};
+/// Of the file of --tokens, or of the one that a checkpoint has.
+PieceModelTexts texts_of_given(const std::filesystem::path& file);
+PieceModelTexts texts_of_kept(const std::filesystem::path& file);
+
 /// The library is behind a plugin (piece_plugin.hpp).
 class PieceModel {
  public:
-  /// `bytes`: of the model's file, `file` its name for messages; `folder` has the plugin. Throws
-  /// DataError where there is no plugin, or the file is no model.
-  PieceModel(const std::string& bytes, std::string file, const std::string& folder);
+  /// `bytes`: of the model's file; `folder` has the plugin. Throws DataError where there is no
+  /// plugin, or the file is no model.
+  PieceModel(const std::string& bytes, const PieceModelTexts& texts, const std::string& folder);
 
   /// Ids are below it.
   [[nodiscard]] int size() const;
@@ -32,7 +44,7 @@ class PieceModel {
  private:
   const PieceFunctions* functions_;
   std::shared_ptr<void> model_;
-  std::string file_;
+  std::string name_;
   int unknown_;
 };
 

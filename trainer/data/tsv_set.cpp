@@ -5,11 +5,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/hash_bytes.hpp"
+#include "base/printable.hpp"
 #include "trainer/data/label_range.hpp"
+#include "trainer/data/list_folder.hpp"
 #include "trainer/data/piece_model.hpp"
 #include "trainer/data/read_file.hpp"
 #include "trainer/data/text_set.hpp"
@@ -36,8 +39,10 @@ std::filesystem::path held_out_path(const std::filesystem::path& folder) {
   for (const char* name : {"dev.tsv", "test.tsv"}) {
     if (std::filesystem::is_regular_file(folder / name)) return folder / name;
   }
-  throw DataError(fmt::format("{}: no dev.tsv or test.tsv there to evaluate on beside train.tsv",
-                              folder.string()));
+  const std::string other = held_out_by_other_name(folder, ".tsv");
+  throw DataError(fmt::format(
+      "{}: no dev.tsv or test.tsv there to evaluate on beside train.tsv: {}", folder.string(),
+      other.empty() ? "add one" : fmt::format("rename {} to dev.tsv", printable(other))));
 }
 
 FileLabels labels_of(const TsvFile& file) {
@@ -108,17 +113,22 @@ Tokenizer make_bytes() {
           }};
 }
 
-std::string read_piece_model(const std::filesystem::path& file) {
+std::string read_piece_model(const std::filesystem::path& file, const PieceModelTexts& texts) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored))
+    throw DataError(fmt::format("{}: a folder, not a file: {}", texts.name, texts.remedy));
   try {
     return text_of(file);
   } catch (const DataError& error) {
-    throw DataError(fmt::format("--tokens={}", error.what()));
+    throw DataError(fmt::format("{}{}: {}", texts.option, error.what(), texts.remedy));
   }
 }
 
-Tokenizer make_pieces(const std::filesystem::path& file, const std::string& plugin_folder) {
-  std::string bytes = read_piece_model(file);
-  const auto model = std::make_shared<const PieceModel>(bytes, file.string(), plugin_folder);
+Tokenizer make_pieces(const TextSettings& settings) {
+  const std::filesystem::path& file = settings.vocabulary.value();
+  const PieceModelTexts texts = settings.is_kept ? texts_of_kept(file) : texts_of_given(file);
+  std::string bytes = read_piece_model(file, texts);
+  const auto model = std::make_shared<const PieceModel>(bytes, texts, settings.plugin_folder);
   return {.vocabulary = model->size(),
           .file = std::move(bytes),
           .append = [model](std::string_view sentence, int longest, auto& tokens) {
@@ -133,7 +143,7 @@ Tokenizer make_tokenizer(const TextSettings& settings, const TsvFile& train) {
     case TokenKind::bytes:
       return make_bytes();
     case TokenKind::pieces:
-      return make_pieces(settings.vocabulary.value(), settings.plugin_folder);
+      return make_pieces(settings);
   }
   return make_words(train, settings.vocabulary);
 }

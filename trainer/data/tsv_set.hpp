@@ -19,6 +19,7 @@ struct TextSettings {
   /// Words of a model that is there: those of this file (vocabulary.txt of a checkpoint), not of
   /// the training set. Pieces: the file of the SentencePiece model, which must be given.
   std::optional<std::filesystem::path> vocabulary = std::nullopt;
+  bool is_kept = false;            ///< that file is in a checkpoint: for messages
   std::string plugin_folder = {};  ///< of SentencePiece's plugin
   int longest = kTextPositions;    ///< longer ones are cut; TrainAndTest::warning counts them
 };

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/lower_case.hpp"
 #include "base/printable.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/checkpoint/safetensors_file.hpp"
@@ -101,6 +102,20 @@ std::vector<std::string> options_of_writer(const std::map<std::string, std::stri
   return options;
 }
 
+void check_given_model(const std::map<std::string, std::string>& metadata,
+                       const std::vector<std::string>& arguments, const std::string& file) {
+  // Where the model is another one, the others may not be its options.
+  for (const char* const key : {"model", "stem", "decoder", "size", "classes"}) {
+    const auto there = metadata.find(key);
+    const std::optional<std::string> here = value_of(arguments, fmt::format("--{}", key));
+    if (there == metadata.end() || !here || lower_case(*here) == there->second) continue;
+    throw DataError(fmt::format(
+        "{}={}: it was trained with --{}={}, but --{}={} is given: leave out --{}, or give weights "
+        "that were trained with it",
+        kResumeFrom, file, key, printable(there->second), key, *here, key));
+  }
+}
+
 std::filesystem::path weights_file_of(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) return path;
@@ -119,19 +134,27 @@ std::vector<std::string> evaluation_arguments(std::vector<std::string> arguments
   if (path.empty()) return arguments;
   const std::filesystem::path file = weights_file_of(path);
   argument.replace(place->offset, std::string::npos, file.string());
-  for (std::string& added : options_of_writer(metadata_of_weights(file, false), arguments))
+  const auto metadata = metadata_of_weights(file, false);
+  check_given_model(metadata, arguments, file.string());
+  for (std::string& added : options_of_writer(metadata, arguments))
     arguments.push_back(std::move(added));
   return arguments;
 }
 
 std::map<std::string, std::string> metadata_of_weights(const std::filesystem::path& file,
                                                        bool verifies) {
-  try {
-    std::error_code unreadable;
-    const std::filesystem::path directory = file.parent_path();
-    if (verifies && file.filename() == kModelFile &&
-        std::filesystem::exists(directory / kStateFile, unreadable))
+  std::error_code unreadable;
+  const std::filesystem::path directory = file.parent_path();
+  if (verifies && file.filename() == kModelFile &&
+      std::filesystem::exists(directory / kStateFile, unreadable)) {
+    try {
       verify_model(directory);
+    } catch (const DataError& error) {
+      throw DataError(fmt::format("{}={}: copy the checkpoint again, or give another one",
+                                  kResumeFrom, error.what()));
+    }
+  }
+  try {
     return SafetensorsFile(file).table().metadata;
   } catch (const DataError& error) {
     throw DataError(fmt::format("{}={}", kResumeFrom, error.what()));

@@ -27,6 +27,11 @@ std::map<std::string, std::string> metadata_of_weights(const std::filesystem::pa
 std::vector<std::string> options_of_writer(const std::map<std::string, std::string>& metadata,
                                            const std::vector<std::string>& arguments);
 
+/// Throws DataError where `arguments` have another model than that of the run that wrote `file`, or
+/// another form of it (--stem, --size). Pure.
+void check_given_model(const std::map<std::string, std::string>& metadata,
+                       const std::vector<std::string>& arguments, const std::string& file);
+
 /// In that metadata: names of classes with slashes between them, as folders have them.
 inline constexpr const char* kClassNamesEntry = "class_names";
 std::string joined_class_names(const std::vector<std::string>& names);

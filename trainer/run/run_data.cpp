@@ -53,6 +53,7 @@ DataRequest request_of(const Options& options, int workers, const MachineMemory&
       .texts = {.tokens = options.tokens,
                 .has_header = options.tsv_header,
                 .vocabulary = vocabulary_file(options),
+                .is_kept = options.eval,
                 .plugin_folder = program_folder().string(),
                 .longest = options.max_tokens.value_or(kTextPositions)}};
 }

@@ -124,8 +124,9 @@ InitialWeights initialize_weights(const Options& options, const Graph& graph,
                                   std::span<float> parameters) {
   initialize(graph.parameters(), parameters, options.seed);
   if (!options.init_from) return {};
-  const LeftOut left_out = load_weights(*options.init_from, graph.parameters(), options.init_skip,
-                                        parameters, options.eval ? "--resume-from" : "--init-from");
+  const LeftOut left_out =
+      load_weights(*options.init_from, graph.parameters(), options.init_skip, parameters,
+                   options.eval ? WeightsUse::evaluation : WeightsUse::training);
   InitialWeights weights;
   // Of the values that the run begins with, so that neither the file's name nor what is left out of
   // it matters.

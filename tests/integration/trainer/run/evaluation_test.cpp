@@ -159,7 +159,8 @@ TEST_CASE("texts are read with the words of the checkpoint, not with those of an
       refused({"--eval", "--data", data.path(), "--resume-from", run.path()});
   CHECK(damaged.status == 2);
   INFO(damaged.err);
-  CHECK_THAT(damaged.err, Contains("vocabulary.txt: cut short: 4 bytes, but "));
+  CHECK_THAT(damaged.err, Contains("vocabulary.txt: cut short: 4 bytes, but ") &&
+                              Contains(": copy the checkpoint again, or give another one"));
 
   fs::copy_file(run.path() / "best" / "model.safetensors", run.path() / "copy.safetensors");
   const ChildResult without =
@@ -201,7 +202,25 @@ TEST_CASE("what cannot be evaluated is refused with exit code 2 and what to do")
   }
   SECTION("another model") {
     arguments.emplace_back("--model=resnet18");
-    wanted = "--resume-from=" + file + ": no tensor";
+    wanted = "--resume-from=" + file + ": it was trained with --model=lenet, but --model=resnet18";
+  }
+  SECTION("another model without a name in the file") {
+    const std::string other = (run.path() / "other.safetensors").string();
+    std::string bytes = text_of(file);
+    const std::size_t name = bytes.find("\"model\":\"lenet\"");
+    REQUIRE(name != std::string::npos);
+    bytes[name + 1] = 'x';
+    std::ofstream(other, std::ios::binary) << bytes;
+    arguments.back() = other;
+    arguments.emplace_back("--model=resnet18");
+    wanted =
+        "there; it is [10, 512] in the model (and 110 more): it is of another model: give a "
+        "file of this one\n";
+  }
+  SECTION("another file in place of the weights") {
+    fs::remove(run.path() / "best" / "model.safetensors");
+    fs::copy_file(run.path() / "best" / "optim.safetensors", file);
+    wanted = ": copy the checkpoint again, or give another one\n";
   }
   SECTION("a wrong bit") {
     std::string bytes = text_of(file);
@@ -213,11 +232,12 @@ TEST_CASE("what cannot be evaluated is refused with exit code 2 and what to do")
     const std::string bad = (run.path() / "bad.safetensors").string();
     fill_tensor(file, bad, "fc3.bias", std::numeric_limits<float>::quiet_NaN());
     arguments.back() = bad;
-    wanted = "--resume-from=" + bad + ": fc3.bias holds nan";
+    wanted = ": give a file of sound weights\n";
   }
   const ChildResult result = refused(arguments);
   INFO(result.err);
   CHECK(result.status == 2);
   CHECK(result.out.empty());
   CHECK_THAT(result.err, Contains(wanted));
+  CHECK(result.err.find('\n') == result.err.size() - 1);
 }

@@ -98,7 +98,8 @@ TEST_CASE("a resumed run does not use the file, and another file is another run"
   const ChildResult seeded =
       first.run(three_epochs(first.data, {"--out", out, "--resume", "strict"}));
   CHECK(seeded.status == 2);
-  CHECK_THAT(seeded.err, Contains("init_from " + copy.string()) && Contains("absent here"));
+  CHECK_THAT(seeded.err, Contains("--init-from " + copy.string()) &&
+                             Contains("none here: give --init-from=" + copy.string()));
 }
 
 TEST_CASE("what --init-skip leaves out keeps its seeded values and is listed") {

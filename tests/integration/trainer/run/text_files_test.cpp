@@ -116,7 +116,37 @@ TEST_CASE("pieces of a SentencePiece model: the same for any number of workers, 
 
   const ChildResult missing = run_train(command);
   CHECK(missing.status == 2);
-  CHECK_THAT(missing.err, Contains("--tokens=" + model.string() + ": "));
+  CHECK_THAT(missing.err, Contains("--tokens=" + model.string() +
+                                   ": No such file or directory: give the .model file that ") &&
+                              Contains(", or use --tokens=words or --tokens=bytes"));
+  fs::create_directory(model);
+  const ChildResult is_folder = run_train(command);
+  CHECK(is_folder.status == 2);
+  CHECK_THAT(is_folder.err, Contains("own.model: a folder, not a file: give the .model file"));
+  fs::remove(model);
+
+  // Of a checkpoint and of a copy, which has no checksums.
+  const fs::path kept = out.path() / "run/latest/sentencepiece.model";
+  const std::vector<std::string> evaluation{"--eval", "--data", folder.path(), "--resume-from"};
+  const auto evaluated_from = [&](const fs::path& weights) {
+    std::vector<std::string> arguments = evaluation;
+    arguments.push_back(weights);
+    const ChildResult result = run_train(arguments);
+    CHECK(result.status == 2);
+    return result.err;
+  };
+  fs::copy_file(kept, alone / "sentencepiece.model");
+  fs::resize_file(alone / "sentencepiece.model", 300);
+  CHECK_THAT(evaluated_from(alone / "weights.safetensors"),
+             Contains("sentencepiece.model: not a SentencePiece model (it is damaged, or another "
+                      "kind of file): copy the file of the checkpoint again"));
+  fs::resize_file(kept, 300);
+  CHECK_THAT(evaluated_from(kept.parent_path()),
+             Contains("sentencepiece.model: cut short: 300 bytes, but ") &&
+                 Contains(": copy the checkpoint again, or give another one"));
+  fs::remove(kept);
+  CHECK_THAT(evaluated_from(kept.parent_path()),
+             Contains("sentencepiece.model: No such file or directory: copy the checkpoint again"));
 
   // Another model is other data.
   std::string bytes = text_of(DDPRUN_TINY_MODEL);

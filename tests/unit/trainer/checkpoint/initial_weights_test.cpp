@@ -185,6 +185,20 @@ TEST_CASE("a file of another model is refused with the options of its run, where
   CHECK_THAT(refused("", "optim.safetensors"), EndsWith("give model.safetensors beside it"));
 }
 
+TEST_CASE("of weights that are evaluated nothing can be left out, and the tensors are not listed") {
+  Loading loading;
+  test::write_text(loading.directory / "m.safetensors", file_with({kKernel}));
+  try {
+    load_weights(loading.directory / "m.safetensors", loading.parameters, {}, loading.arena,
+                 WeightsUse::evaluation);
+    FAIL("not refused");
+  } catch (const WeightMismatch& error) {
+    CHECK_THAT(error.what(), Catch::Matchers::StartsWith("--resume-from=") &&
+                                 Contains("no tensor fc.bias there") && !Contains("--init-skip"));
+    CHECK(error.all().empty());
+  }
+}
+
 TEST_CASE("a prefix leaves out parameters and tensors, and both are listed") {
   Loading loading;
   const LeftOut left_out = loading.load(

@@ -79,7 +79,10 @@ TEST_CASE("val/ is held out if it is there, else test/") {
   CHECK(folder.load().test->size() == 1);
   fs::remove_all(folder.path() / "val");
   fs::remove_all(folder.path() / "test");
-  CHECK_THROWS_WITH(folder.load(), Contains("no val/ or test/ there"));
+  CHECK_THROWS_WITH(folder.load(), Contains("no val/ or test/ there to evaluate on beside train/: "
+                                            "add one"));
+  folder.add("Valid/cat/1.png");
+  CHECK_THROWS_WITH(folder.load(), Contains("beside train/: rename Valid/ to val/"));
 }
 
 TEST_CASE("classes that cannot be learned or tested are named") {

@@ -36,8 +36,9 @@ TEST_CASE("train.tsv makes a folder one of texts, whatever else is in it") {
   CHECK(decide({"dev.tsv", "test.tsv", "train.tsv"}, kTexts) == FolderFormat::tsv);
   CHECK(decide({"test_batch.bin", "train.tsv"}, kTexts) == FolderFormat::tsv);
   CHECK_THROWS_WITH(decide({"dev.tsv"}, kTexts),
-                    EndsWith("reads texts: looked for train.tsv with dev.tsv or test.tsv; it holds "
-                             "dev.tsv"));
+                    EndsWith("set: dev.tsv has held-out data, but there is no train.tsv to train "
+                             "on beside it (--eval needs it, too): add it"));
+  CHECK_THROWS_WITH(decide({"dev.tsv"}), EndsWith("; it holds dev.tsv"));
 }
 
 TEST_CASE("folders of classes, and of images with masks") {
@@ -46,7 +47,9 @@ TEST_CASE("folders of classes, and of images with masks") {
   for (const Names& names :
        {Names{"images/", "masks/"}, Names{"masks/"}, Names{"train/", "train/images/"}})
     CHECK(decide(names, kMasks) == FolderFormat::mask_folders);
-  CHECK_THROWS_WITH(decide({"train/", "train/x.png"}), Contains("it holds train/"));
+  CHECK_THROWS_WITH(
+      decide({"train/", "train/x.png"}),
+      Contains("train/ has no folder in it: put the images of each class into train/CLASS/"));
   CHECK_THROWS_WITH(decide({"train/", "train/images/", "train/masks/", "train/masks_png/"}),
                     Contains("set holds images with masks, but this model learns labels"));
   CHECK_THROWS_WITH(decide({"train/", "train/cat/"}, kMasks),
@@ -56,8 +59,17 @@ TEST_CASE("folders of classes, and of images with masks") {
 TEST_CASE("a folder with held-out data alone is told what is missing") {
   CHECK_THROWS_WITH(decide({"val/", "val/dog/"}),
                     EndsWith("set: val/ has held-out data, but there is no train/ to train on "
-                             "beside it (--eval needs it, too)"));
-  CHECK_THROWS_WITH(decide({"train/", "val/"}), EndsWith("it holds train/ and val/"));
+                             "beside it (--eval needs it, too): add it"));
+}
+
+TEST_CASE("an empty train/ is told of, with what belongs there") {
+  CHECK_THROWS_WITH(decide({"train/", "val/"}),
+                    EndsWith("set: train/ is empty: put the images of each class into "
+                             "train/CLASS/, held-out ones into val/CLASS/"));
+  CHECK_THROWS_WITH(decide({"train/"}, kMasks),
+                    EndsWith("set: train/ is empty: put images into train/images/ and their masks "
+                             "into train/masks/, held-out ones into val/"));
+  CHECK_THROWS_WITH(decide({"train/"}, kTexts), EndsWith("it holds train/"));
 }
 
 TEST_CASE("a folder without a data set is told what was looked for and what it holds") {

@@ -28,7 +28,7 @@ std::string tiny_model() {
 
 std::string refusal(const std::string& bytes, const std::string& folder) {
   try {
-    PieceModel(bytes, "x.model", folder);
+    PieceModel(bytes, texts_of_given("x.model"), folder);
   } catch (const DataError& error) {
     return error.what();
   }
@@ -63,7 +63,7 @@ TEST_CASE("without the plugin a model is refused with what to install") {
 std::string plugin_folder() { return std::getenv("DDPRUN_TEST_BIN"); }
 
 TEST_CASE("pieces have the ids of the Python package, behind RoBERTa's four tokens") {
-  const PieceModel model(tiny_model(), "tiny.model", plugin_folder());
+  const PieceModel model(tiny_model(), texts_of_given("tiny.model"), plugin_folder());
   CHECK(model.size() == 45 + 4);
   const auto tokens = [&](std::string_view text, int longest = 512) {
     Tokens all;

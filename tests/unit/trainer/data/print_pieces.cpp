@@ -9,7 +9,7 @@
 int main(int /*argc*/, char** argv) {
   std::ifstream file(argv[1], std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  const ddprun::trainer::PieceModel model(bytes, argv[1], argv[2]);
+  const ddprun::trainer::PieceModel model(bytes, ddprun::trainer::texts_of_given(argv[1]), argv[2]);
   for (std::string line; std::getline(std::cin, line);) {
     std::vector<std::int32_t> tokens;
     model.append(line, 512, tokens);

@@ -92,7 +92,10 @@ TEST_CASE("dev.tsv is held out, else test.tsv, and one of them is needed") {
   std::filesystem::remove(folder.path() / "dev.tsv");
   CHECK(folder.load().test->size() == 3);
   std::filesystem::remove(folder.path() / "test.tsv");
-  CHECK_THROWS_WITH(folder.load(), Contains("no dev.tsv or test.tsv there"));
+  CHECK_THROWS_WITH(folder.load(), Contains("no dev.tsv or test.tsv there to evaluate on beside "
+                                            "train.tsv: add one"));
+  write_text(folder.path() / "valid.tsv", "x\t0\n");
+  CHECK_THROWS_WITH(folder.load(), Contains("beside train.tsv: rename valid.tsv to dev.tsv"));
 }
 
 TEST_CASE("a label beyond the head is refused with its file and line") {

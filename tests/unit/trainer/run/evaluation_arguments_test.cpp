@@ -60,6 +60,21 @@ TEST_CASE("a classifier is not evaluated on classes of other names") {
                     Contains("trained on other classes: box/disc/line there, disc/line here"));
 }
 
+TEST_CASE("another model than that of the weights, or another form of it, is told of with both") {
+  const std::map<std::string, std::string> resnet{
+      {"model", "resnet18"}, {"stem", "small"}, {"classes", "10"}};
+  CHECK_NOTHROW(check_given_model(resnet, {"--model=ResNet18", "--stem", "small"}, "w"));
+  CHECK_NOTHROW(check_given_model({{"format", "pt"}}, {"--model=lenet"}, "w"));
+  CHECK_THROWS_WITH(
+      check_given_model(resnet, {"--model", "lenet", "--stem=imagenet"}, "w"),
+      "--resume-from=w: it was trained with --model=resnet18, but --model=lenet is given: leave "
+      "out --model, or give weights that were trained with it");
+  CHECK_THROWS_WITH(
+      check_given_model(resnet, {"--stem=imagenet"}, "w"),
+      Contains("trained with --stem=small, but --stem=imagenet is given: leave out --stem"));
+  CHECK_THROWS_WITH(check_given_model(resnet, {"--classes=3"}, "w"), Contains("--classes=10"));
+}
+
 TEST_CASE("of a run's directory the best checkpoint is evaluated, else the latest") {
   const ddprun::test::TempDir run;
   const auto write = [&](const char* checkpoint) {
