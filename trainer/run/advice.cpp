@@ -27,18 +27,16 @@ std::vector<std::string> advice_on(const Options& options, const WorkerEnvironme
   const int threads = workers * options.threads_per_shard * lanes;
   // More workers than cores, with a thread each, is their launcher's choice.
   if (threads > cores && threads > workers) {
-    const char* const side_by_side = options.parallel == Parallel::dp ? "--replicas" : "--lanes";
-    const std::string given =
-        (lanes > 1 ? fmt::format("{} {}", side_by_side, lanes) : "") +
-        (lanes > 1 && options.threads_per_shard > 1 ? ", " : "") +
-        (options.threads_per_shard > 1
-             ? fmt::format("--threads-per-shard {}", options.threads_per_shard)
-             : "");
+    std::string factors;
+    if (lanes > 1)
+      factors +=
+          fmt::format("--{} {} x ", options.parallel == Parallel::dp ? "replicas" : "lanes", lanes);
+    if (options.threads_per_shard > 1)
+      factors += fmt::format("--threads-per-shard {} x ", options.threads_per_shard);
     lines.push_back(fmt::format(
-        "{}: {} worker{} on this machine ha{} {} threads for {} core{}, which is slower than {} "
-        "for each worker",
-        given, workers, workers == 1 ? "" : "s", workers == 1 ? "s" : "ve", threads, cores,
-        cores == 1 ? "" : "s", std::max(1, cores / workers)));
+        "{}{} worker{} on this machine = {} threads, more than its {} core{}, which is slower than "
+        "a thread for each core: give fewer of them",
+        factors, workers, workers == 1 ? "" : "s", threads, cores, cores == 1 ? "" : "s"));
   }
   return lines;
 }

@@ -87,7 +87,7 @@ void add_batch_options(CommandLine& line, Options& options) {
               "anew")
       ->default_str("the number of workers at the start, or of all that may come, x --accumulate");
   line.number("--accumulate", options.accumulate, 1, kShardsMax, "N",
-              "Shards that each worker computes before an update, when --shards is not given");
+              "Shards that each worker or replica computes before an update; not with --shards");
 }
 
 void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
@@ -179,32 +179,49 @@ void check_needs(const std::vector<std::string>& given, const std::vector<Option
   }
 }
 
+/// Why there is none: --parallel dp leaves no other device.
+const char* a_gpu_but(Parallel parallel) {
+  return parallel == Parallel::dp ? "a GPU, but --parallel dp trains on the CPU"
+                                  : "a GPU, but --device is cpu";
+}
+
 bool learns_masks(const Options& options) { return target_of(options.model) == Target::mask; }
 
 bool is_of_masks(std::optional<BestBy> best_by) {
   return best_by == BestBy::iou || best_by == BestBy::f1;
 }
 
+/// V is one of them.
+void check_shards(const std::vector<std::string>& given, const Options& options) {
+  if (!options.shards || !contains(given, "--accumulate")) return;
+  throw DataError(
+      fmt::format("--shards {} and --accumulate {} cannot be given together: --shards is V, which "
+                  "--accumulate makes of the number of workers or replicas: leave out one of them",
+                  *options.shards, options.accumulate));
+}
+
 /// Options that would do nothing beside the others.
 void check_given(const std::vector<std::string>& given, const Options& options) {
+  check_shards(given, options);
   check_needs(given, data_needs(options));
   check_needs(given, optimizer_needs(options));
+  const bool is_dp = options.parallel == Parallel::dp;
+  const char* const a_gpu = a_gpu_but(options.parallel);
   check_needs(
       given,
       {
-          {"--no-deterministic", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
+          {"--no-deterministic", options.device != DeviceKind::cpu, a_gpu},
           {"--exact", options.device != DeviceKind::cpu,
-           "a GPU, but --device is cpu, which is exact"},
-          {"--grad-comm", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
+           is_dp ? "a GPU, but --parallel dp trains on the CPU, which is exact"
+                 : "a GPU, but --device is cpu, which is exact"},
+          {"--grad-comm", options.device != DeviceKind::cpu, a_gpu},
           {"--grad-comm", !options.exact || options.grad_comm == Precision::fp32,
            "to be without --exact, which adds up floats"},
-          {"--share-gpu", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
-          {"--cuda-graph", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
-          {"--replicas", options.parallel == Parallel::dp, "--parallel dp"},
-          {"--lanes", options.parallel == Parallel::ddp,
-           "--parallel ddp: with dp each replica has one"},
-          {"--bucket-mb", options.parallel == Parallel::ddp,
-           "--parallel ddp: dp adds up gradients when backward is done"},
+          {"--share-gpu", options.device != DeviceKind::cpu, a_gpu},
+          {"--cuda-graph", options.device != DeviceKind::cpu, a_gpu},
+          {"--replicas", is_dp, "--parallel dp"},
+          {"--lanes", !is_dp, "--parallel ddp: with dp each replica has one"},
+          {"--bucket-mb", !is_dp, "--parallel ddp: dp adds up gradients when backward is done"},
           {"--best", options.best_by != BestBy::accuracy || !learns_masks(options),
            "a --model that learns labels where it is accuracy"},
           {"--best", !is_of_masks(options.best_by) || learns_masks(options),
@@ -309,6 +326,10 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   add_optimizer_options(line, options, texts.optimizer);
   add_machine_options(line, options, texts);
   add_checkpoint_options(line, options, texts);
+  for (const char* const name : {"dp", "data-parallel", "dataparallel"})
+    line.other_name(name, "--parallel=dp --replicas=N");
+  for (const char* const name : {"ddp", "distributed-data-parallel"})
+    line.other_name(name, "--parallel=ddp");
   if (auto end = line.parse(arguments))
     return EarlyExit{end->wrong ? kExitUsage : kExitSuccess, std::move(end->text)};
   try {

@@ -147,7 +147,10 @@ std::vector<OptionNeed> optimizer_needs(const Options& options) {
   const bool is_tf32_on_cpu =
       options.precision == Precision::tf32 && options.device == DeviceKind::cpu;
   return {
-      {"--precision", !is_tf32_on_cpu, "a GPU for tf32, but --device is cpu: take fp32, or a GPU"},
+      {"--precision", !is_tf32_on_cpu,
+       options.parallel == Parallel::dp
+           ? "a GPU for tf32, but --parallel dp trains on the CPU: take fp32, or --parallel ddp"
+           : "a GPU for tf32, but --device is cpu: take fp32, or a GPU"},
       {"--decay", weight_decay_of(options) > 0, "--weight-decay above 0"},
       {"--momentum", is_sgd, "--optimizer sgd"},
       {"--nesterov", is_sgd && options.momentum > 0, "--optimizer sgd with --momentum above 0"},

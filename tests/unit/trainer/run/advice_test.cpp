@@ -46,8 +46,10 @@ TEST_CASE("threads that share too few cores are told of, with a number that fits
   environment.local_world_size = 2;
   const auto lines = advice_on(options, environment, plan_of(1), 6);
   REQUIRE(lines.size() == 1);
-  CHECK_THAT(lines[0], Contains("2 workers on this machine have 8 threads for 6 cores") &&
-                           Contains("slower than 3 for each worker"));
+  CHECK_THAT(lines[0],
+             Contains("--threads-per-shard 4 x 2 workers on this machine = 8 threads, more "
+                      "than its 6 cores") &&
+                 Contains("give fewer of them"));
 }
 
 TEST_CASE("lanes that share too few cores are told of, as far as there are shards for them") {
@@ -58,7 +60,8 @@ TEST_CASE("lanes that share too few cores are told of, as far as there are shard
   plan.shards = 3;
   const auto lines = advice_on(options, {}, plan, 2);
   REQUIRE(lines.size() == 1);
-  CHECK_THAT(lines[0], Contains("--lanes 3: 1 worker on this machine has 3 threads for 2 cores"));
+  CHECK_THAT(lines[0], Contains("--lanes 3 x 1 worker on this machine = 3 threads, more than its 2 "
+                                "cores"));
   CHECK(advice_on(options, {}, plan, kNoCores).empty());
   options.lanes.reset();
   CHECK(advice_on(options, {}, plan, 2).empty());  // as many as there are cores for
@@ -72,8 +75,10 @@ TEST_CASE("replicas that share too few cores are told of") {
   CHECK(advice_on(options, {}, plan_of(1), 6).empty());
   const auto lines = advice_on(options, {}, plan_of(1), 4);
   REQUIRE(lines.size() == 1);
-  CHECK_THAT(lines[0], Contains("--replicas 3, --threads-per-shard 2: 1 worker on this machine has "
-                                "6 threads for 4 cores"));
+  CHECK(
+      lines[0] ==
+      "--replicas 3 x --threads-per-shard 2 x 1 worker on this machine = 6 threads, more than its "
+      "4 cores, which is slower than a thread for each core: give fewer of them");
 }
 
 }  // namespace
