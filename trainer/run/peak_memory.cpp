@@ -39,10 +39,11 @@ std::vector<std::uint64_t> peaks_of(std::span<const PeakMemory> all,
   return bytes;
 }
 
-std::string peak_memory_text(std::span<const PeakMemory> all) {
+std::string peak_memory_text(std::span<const PeakMemory> all, std::size_t replicas) {
   const std::vector<std::uint64_t> processes = peaks_of(all, &PeakMemory::process);
   const bool are_known = std::find(processes.begin(), processes.end(), 0U) == processes.end();
-  const char* const of_each = all.size() > 1 ? " of each worker" : "";
+  std::string of_each = all.size() > 1 ? " of each worker" : "";
+  if (replicas > 1) of_each = fmt::format(" of all {} replicas together", replicas);
   std::string text = fmt::format("peak memory{}:\n", of_each);
   text += fmt::format("  {} for weights, gradients, activations\n",
                       range_text(peaks_of(all, &PeakMemory::device)));

@@ -24,8 +24,8 @@ PeakMemory peak_memory(const Device& device, const Communicator& communicator);
 
 /// Two or three lines, for terminals of 60 columns: "peak memory of each worker:", "  45 MB for
 /// weights, gradients, activations", "  102 MB to 118 MB of the process". `all`: by rank, at least
-/// one. Pure.
-std::string peak_memory_text(std::span<const PeakMemory> all);
+/// one. `replicas`: of one worker with --parallel=dp, which are counted together. Pure.
+std::string peak_memory_text(std::span<const PeakMemory> all, std::size_t replicas = 1);
 
 /// One of the two, by rank.
 std::vector<std::uint64_t> peaks_of(std::span<const PeakMemory> all,

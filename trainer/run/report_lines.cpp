@@ -190,7 +190,8 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
   }
   text += fmt::format("steps {}, skipped {}, restarts {}, time {}\n", outcome.steps,
                       outcome.skipped, outcome.restarts, duration_text(outcome.seconds));
-  if (!outcome.memory.empty()) text += peak_memory_text(outcome.memory);
+  const std::size_t replicas = outcome.data_parallel ? outcome.data_parallel->peak_bytes.size() : 1;
+  if (!outcome.memory.empty()) text += peak_memory_text(outcome.memory, replicas);
   if (outcome.data_parallel) text += data_parallel_text(*outcome.data_parallel);
   if (!outcome.checkpoint.empty()) text += fmt::format("checkpoint: {}\n", outcome.checkpoint);
   const std::string weights = fmt::format("weights: {}", outcome.weights_hash);

@@ -35,6 +35,9 @@ TEST_CASE("the peak of one worker is one number, of several the range") {
   CHECK(peak_memory_text(all) ==
         "peak memory of each worker:\n  45 MB for weights, gradients, activations\n"
         "  102 MB to 118 MB of the process\n");
+  CHECK(peak_memory_text(std::span(all).first(1), 2) ==
+        "peak memory of all 2 replicas together:\n  45 MB for weights, gradients, activations\n"
+        "  118 MB of the process\n");
   CHECK(peaks_of(all, &PeakMemory::process) ==
         std::vector<std::uint64_t>{118 * kMegabyte, 102 * kMegabyte});
 }
