@@ -1,5 +1,6 @@
 // --parallel=dp: several replicas in one process, with the bits of as many workers.
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/trainer/run/worker_group.hpp"
@@ -111,6 +112,42 @@ TEST_CASE("a run of replicas that stopped goes on with the same bits, also as sh
   }
 }
 
+TEST_CASE("replicas that a signal ends leave a checkpoint, and go on with the bits of shards") {
+  const SmallData data;
+  const TempDir directory;
+  const auto out = directory.path() / "out";
+  const int signal = GENERATE(SIGTERM, SIGKILL);
+  // The rate stays, so that the number of epochs changes no bit. SIGTERM writes the only
+  // checkpoint.
+  const Arguments arguments{"--data", data.path(), "--batch=8", "--epochs=100000",
+                            "--schedule=constant"};
+  const Arguments stopped =
+      joined(arguments, {"--out", out, "--log-every=1",
+                         signal == SIGTERM ? "--checkpoint-every=1000h" : "--checkpoint-every=2"});
+  {
+    WorkerGroup group({.arguments = joined(stopped, replicas(2)), .json = false});
+    const auto has_begun = [&] {
+      return signal == SIGTERM ? std::filesystem::exists(out / "metrics.jsonl")
+                               : latest_step(out) >= 2;
+    };
+    REQUIRE(eventually(has_begun, std::chrono::minutes(1)));
+    group.rank(0).signal(signal);
+    CHECK(group.wait()[0].status == 128 + signal);
+  }
+  const int step = latest_step(out);
+  REQUIRE(step > 0);
+  const std::string last = "--max-steps=" + std::to_string(step + 5);
+  const ChildResult resumed =
+      run(joined({program("train")}, joined(stopped, joined(replicas(2), {last}))));
+  INFO(resumed.err);
+  REQUIRE(resumed.status == 0);
+  CHECK_THAT(resumed.out, Contains("from step " + std::to_string(step) + " of "));
+  const Arguments undisturbed{last, "--checkpoint-every=off"};
+  const std::string whole =
+      weights({.arguments = joined(arguments, joined(shards(2), undisturbed))});
+  CHECK_THAT(resumed.out, Contains("weights: " + whole));
+}
+
 TEST_CASE("the last table and its JSON have the time of each phase and each replica's memory") {
   const SmallData data;
   const Arguments arguments{"--data", data.path(), "--batch=8", "--epochs=1",
@@ -133,6 +170,7 @@ TEST_CASE("the last table and its JSON have the time of each phase and each repl
 
   const ChildResult text = run(joined({program("train")}, joined(arguments, replicas(2))));
   CHECK_THAT(text.out, Contains("1 worker with 2 replicas (dp) on the CPU, V=2"));
-  CHECK_THAT(text.out, Contains("broadcast ") && Contains("replica 0 holds "));
+  CHECK_THAT(text.out, Contains("broadcast ") && Contains("replica 0 holds ") &&
+                           Contains("\npeak memory of all 2 replicas together:\n"));
   CHECK(train({.arguments = arguments}).find("data_parallel") == std::string::npos);
 }

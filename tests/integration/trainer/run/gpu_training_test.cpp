@@ -130,6 +130,29 @@ TEST_CASE("a GPU that cannot capture graphs trains without, with one line that t
   CHECK(only(options).err.empty());
 }
 
+TEST_CASE("a GPU that cannot capture an evaluation evaluates without, with one line") {
+  const SmallData data;
+  // Nothing in one step of one shard repeats, but the batches of the evaluation do.
+  const auto options = [&](const std::string& batch) {
+    return on_gpus({"--data", data.path(), "--shards=1", "--max-steps=1", "--checkpoint-every=off",
+                    "--batch=" + batch});
+  };
+  GroupOptions refusing = options("8");
+  refusing.environment.emplace_back("DDPRUN_EMULATED_CAPTURES", "0");
+  const ChildResult result = only(refusing);
+  INFO(result.out << result.err);
+  CHECK(result.status == 0);
+  CHECK(result.err ==
+        "train: warning: --cuda-graph auto: going on without CUDA graphs, as begin_capture failed, "
+        "as the test has planned\n");
+  const std::string captured = train(options("8"));
+  for (const char* const name : {"weights", "test_loss", "test_accuracy"})
+    CHECK(field(last_line(result.out), name) == field(captured, name));
+  GroupOptions one_batch = options("64");
+  one_batch.environment = refusing.environment;
+  CHECK(only(one_batch).err.empty());
+}
+
 TEST_CASE("ranks with and without --exact are told before they begin") {
   const SmallData data;
   GroupOptions options = on_gpus(four_steps(data), 2);

@@ -23,7 +23,7 @@ struct Run {
       : set(pictures), options(std::move(wanted)) {
     options.model = model;
     options.batch = kBatch;
-    options.shards = 2;
+    options.shards = options.shards.value_or(2);
     if (replicas > 0) {
       options.parallel = Parallel::dp;
       options.replicas = replicas;
@@ -32,6 +32,8 @@ struct Run {
     graph.emplace(make_graph({.model = model, .shape = kShape, .classes = set.classes()}));
     learner.emplace(*graph, *device,
                     Learner::Settings{.optimizer = optimizer_config(options),
+                                      .scaler = plan.scaler,
+                                      .precision = options.precision,
                                       .shards = statistic_shards(plan)});
     std::vector<float> parameters(graph->arena_size());
     initialize(graph->parameters(), parameters, 1);
@@ -122,7 +124,13 @@ TEST_CASE("running statistics are mixed with those of replica 0's shard alone") 
 
 TEST_CASE("replica 0 holds moments, arriving gradients and outputs beside what each has") {
   const ByteImageSet set = shapes(16);
-  Run run(set, ModelName::lenet, 2);
+  const auto precision = GENERATE(Precision::fp32, Precision::bf16, Precision::fp16);
+  const int shards = GENERATE(2, 4);  // 4: each replica accumulates two
+  INFO(to_string(precision) << ", V=" << shards);
+  Options options;
+  options.precision = precision;
+  options.shards = shards;
+  Run run(set, ModelName::lenet, 2, options);
   run.train(0);
   run.step->evaluate(run.samples, [](double) { return true; });
   Outcome outcome;
@@ -133,22 +141,30 @@ TEST_CASE("replica 0 holds moments, arriving gradients and outputs beside what e
   CHECK(outcome.data_parallel->steps == 1);
   const std::uint64_t arena = run.graph->arena_size() * sizeof(float);
   const std::uint64_t gathered =
-      GatheredLoss::bytes(*run.graph, {.pieces = 2, .batch = kBatch}, Storage::fp32);
-  CHECK(peaks[0] - peaks[1] == 2 * arena + gathered + sizeof(StepState));
+      GatheredLoss::bytes(*run.graph, {.pieces = 2, .batch = kBatch, .precision = precision},
+                          run.device->storage(precision));
+  // Beside the momentum one arena for each level of the tree of sums.
+  const std::uint64_t levels = shards == 2 ? 1 : 2;
+  CHECK(peaks[0] - peaks[1] == (1 + levels) * arena + gathered + sizeof(StepState));
 
   // The plan of the run's memory has it all.
   const RunMemory need = planned_memory(*run.graph, *run.device,
-                                        {.executor = {.batch = kBatch},
+                                        {.executor = {.batch = kBatch, .precision = precision},
                                          .optimizer = optimizer_config(run.options),
                                          .train_batches = {kBatch},
                                          .stored = kShape,
-                                         .shards = 2,
-                                         .run = {0, 2},
+                                         .shards = shards,
+                                         .run = {0, shards},
                                          .lanes = 2,
                                          .replicas = 2});
   const std::uint64_t on_host = arena + 2 * need.host_lane;
   CHECK(need.gathered == gathered);
-  CHECK(peaks[0] + peaks[1] ==
+  // Of values in two bytes that layers read, the plan counts a whole arena for each replica.
+  const Storage storage = run.device->storage(precision);
+  const std::uint64_t spare =
+      storage == Storage::fp32 ? 0
+                               : 2 * run.graph->arena_size() * (sizeof(float) - bytes_of(storage));
+  CHECK(peaks[0] + peaks[1] + spare ==
         need.training() - on_host + 3 * sizeof(StepState) + 2 * sizeof(Counters));
 }
 
