@@ -1,15 +1,31 @@
 #include "base/describe.hpp"
 
+#include <array>
 #include <csignal>
-#include <cstring>
 #include <ctime>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace ddprun {
+namespace {
+
+/// glibc has such a table since 2.32 only (sigabbrev_np).
+constexpr auto kSignalNames = std::to_array<std::pair<int, const char*>>(
+    {{SIGHUP, "SIGHUP"},       {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},    {SIGILL, "SIGILL"},
+     {SIGTRAP, "SIGTRAP"},     {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},      {SIGFPE, "SIGFPE"},
+     {SIGKILL, "SIGKILL"},     {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"},    {SIGUSR2, "SIGUSR2"},
+     {SIGPIPE, "SIGPIPE"},     {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},    {SIGCHLD, "SIGCHLD"},
+     {SIGCONT, "SIGCONT"},     {SIGSTOP, "SIGSTOP"}, {SIGTSTP, "SIGTSTP"},    {SIGTTIN, "SIGTTIN"},
+     {SIGTTOU, "SIGTTOU"},     {SIGURG, "SIGURG"},   {SIGXCPU, "SIGXCPU"},    {SIGXFSZ, "SIGXFSZ"},
+     {SIGVTALRM, "SIGVTALRM"}, {SIGPROF, "SIGPROF"}, {SIGWINCH, "SIGWINCH"},  {SIGPOLL, "SIGPOLL"},
+     {SIGPWR, "SIGPWR"},       {SIGSYS, "SIGSYS"},   {SIGSTKFLT, "SIGSTKFLT"}});
+
+}  // namespace
 
 std::string signal_name(int signal) {
-  if (const char* name = sigabbrev_np(signal)) return std::string("SIG") + name;
+  for (const auto& [number, name] : kSignalNames)
+    if (number == signal) return name;
   if (signal >= SIGRTMIN && signal <= SIGRTMAX) {
     return signal == SIGRTMIN ? "SIGRTMIN" : fmt::format("SIGRTMIN+{}", signal - SIGRTMIN);
   }

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstring>
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -12,6 +13,18 @@ TEST_CASE("an exit is described by its code or its signal") {
   CHECK(describe(ExitStatus{true, SIGSEGV, true}) == "killed by SIGSEGV (signal 11, core dumped)");
   CHECK(describe(ExitStatus{true, SIGRTMIN + 3, false}) ==
         "killed by SIGRTMIN+3 (signal " + std::to_string(SIGRTMIN + 3) + ")");
+}
+
+TEST_CASE("every signal has the name that glibc has for it") {
+  for (int signal = 0; signal <= SIGRTMAX + 1; ++signal) {
+    CAPTURE(signal);
+    const char* name = sigabbrev_np(signal);
+    if (name != nullptr) {
+      CHECK(signal_name(signal) == std::string("SIG") + name);
+    } else if (signal < SIGRTMIN || signal > SIGRTMAX) {
+      CHECK(signal_name(signal) == "signal " + std::to_string(signal));
+    }
+  }
 }
 
 TEST_CASE("a duration is described in the unit that a reader needs") {
