@@ -212,7 +212,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   const agent::AgentConfig& agent = plan.agent;
   std::string text = "Nothing was started (--dry-run).\n";
   text += fmt::format("program      {}\n", printable(plan.program.name));
-  text += fmt::format("chosen as    {}\n", plan.program.reason);
+  text += fmt::format("chosen as    {}\n", printable(plan.program.reason));
   text += fmt::format("executes     {}\n", printable(plan.program.file));
   text += fmt::format("command      {}\n", command_text(plan.program.argv));
   text += fmt::format("workers      {}\n", agent.workers.size());

@@ -80,7 +80,12 @@ class Resolver {
   ProgramChoice directly(ProgramChoice::Kind kind, const std::string& file,
                          const std::string& reason) const;
   std::optional<std::string> on_path(std::string_view name) const;
-  Outcome<std::string> python() const;
+  struct Python {
+    std::string file;
+    std::string origin;  ///< for people; empty: the first one on PATH
+  };
+  Outcome<Python> python() const;
+  std::optional<Python> python_of_own_environment() const;
   LaunchError not_executable(const std::string& file, const std::string& what) const;
   LaunchError special_file(const FileInfo& info) const;
   LaunchError not_found() const;
@@ -202,11 +207,10 @@ Outcome<ProgramChoice> Resolver::under_python(ProgramChoice::Kind kind,
   if (!interpreter) return interpreter.error();
   ProgramChoice choice{.kind = kind,
                        .name = request_.program,
-                       .file = *interpreter,
-                       .argv = {*interpreter, "-u"},
-                       .python = {},
-                       .reason = reason};
-  choice.python = std::move(*interpreter);
+                       .file = interpreter->file,
+                       .argv = {interpreter->file, "-u"},
+                       .python = interpreter->file,
+                       .reason = reason + interpreter->origin};
   if (kind == ProgramChoice::Kind::python_module) choice.argv.push_back("-m");
   choice.argv.push_back(request_.program);
   choice.argv.insert(choice.argv.end(), request_.arguments.begin(), request_.arguments.end());
@@ -227,20 +231,40 @@ std::optional<std::string> Resolver::on_path(std::string_view name) const {
   }
 }
 
-Outcome<std::string> Resolver::python() const {
+/// As for torchrun, which is a script of its environment. An environment of venv has a file
+/// pyvenv.cfg, one of conda a folder conda-meta, and both have their programs in one folder.
+std::optional<Resolver::Python> Resolver::python_of_own_environment() const {
+  if (request_.executable_folder.empty()) return std::nullopt;
+  const std::string environment =
+      std::filesystem::path(request_.executable_folder).parent_path().string();
+  if (files_.look(join(environment, "pyvenv.cfg")).kind != FileInfo::Kind::regular &&
+      files_.look(join(environment, "conda-meta")).kind != FileInfo::Kind::folder) {
+    return std::nullopt;
+  }
+  for (const std::string_view name : {"python3", "python"}) {
+    std::string file = join(request_.executable_folder, name);
+    if (is_program(files_.look(file)))
+      return Python{std::move(file), "; by the Python of ddprun's own environment, " + environment};
+  }
+  return std::nullopt;
+}
+
+Outcome<Resolver::Python> Resolver::python() const {
   const std::string wanted = lookup(environment_, "PYTHON_EXEC").value_or("");
   if (!wanted.empty()) {
+    constexpr const char* kOrigin = "; by the Python of PYTHON_EXEC";
     if (wanted.find('/') != std::string::npos) {
-      if (is_program(files_.look(wanted))) return wanted;
+      if (is_program(files_.look(wanted))) return Python{wanted, kOrigin};
     } else if (auto file = on_path(wanted)) {
-      return std::move(*file);
+      return Python{std::move(*file), kOrigin};
     }
     return LaunchError(
         kExitNotFound,
         "PYTHON_EXEC=" + wanted + ": no such program; set it to the Python to use, or unset it");
   }
+  if (auto own = python_of_own_environment()) return std::move(*own);
   for (const std::string_view name : {"python3", "python"}) {
-    if (auto file = on_path(name)) return std::move(*file);
+    if (auto file = on_path(name)) return Python{std::move(*file), {}};
   }
   return LaunchError(
       kExitNotFound,
@@ -288,6 +312,11 @@ LaunchError Resolver::not_found() const {
     return {kExitNotFound, message + " on PATH; for the one in the current folder type ./" + name};
   }
   if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), name) != kBundledPrograms.end()) {
+#ifdef DDPRUN_WITHOUT_TRAIN
+    return {kExitNotFound, message +
+                               ": this package of ddprun is without the trainer; build it from a "
+                               "checkout as docs/install.md has it, or give a path"};
+#endif
     return {kExitNotFound, message + ": it comes with ddprun, but is neither in " +
                                libexec_folder() + " nor in " + request_.executable_folder +
                                "; install ddprun again, or give a path"};

@@ -12,7 +12,8 @@ constexpr const char* kProgramRules =
     "A name without a slash is a program that comes with ddprun (train); else a file in the "
     "current folder, if it is a Python file or not executable, and it runs under Python; else a "
     "program on PATH.\n"
-    "Python is $PYTHON_EXEC, else python3, else python on PATH, with -u.\n"
+    "Python is $PYTHON_EXEC, else that of the environment (venv, conda) that ddprun is installed "
+    "in, else python3, else python on PATH, with -u.\n"
     "Arguments after PROGRAM belong to PROGRAM, and ddprun does not read them. It removes one -- "
     "directly before or after PROGRAM.\n"
     "${local_rank} in an argument becomes the worker's local rank.";

@@ -262,6 +262,44 @@ TEST_CASE("PYTHON_EXEC is the Python, as a path or as a name on PATH") {
   CHECK_THAT(error.message, Contains("PYTHON_EXEC=/no/python"));
 }
 
+TEST_CASE(
+    "the Python of the environment that ddprun lies in comes before PATH, after PYTHON_EXEC") {
+  for (const bool conda : {false, true}) {
+    auto files = files_of_a_machine().text("t.py").program("/opt/ddprun/bin/python3");
+    if (conda) {
+      files.folder("/opt/ddprun/conda-meta");
+    } else {
+      files.text("/opt/ddprun/pyvenv.cfg", "home = /usr/bin\n");
+    }
+    const auto choice = chosen(Asked("t.py"), files);
+    CHECK(choice.file == "/opt/ddprun/bin/python3");
+    CHECK(choice.python == "/opt/ddprun/bin/python3");
+    CHECK(choice.argv[0] == "/opt/ddprun/bin/python3");
+    CHECK(choice.reason ==
+          "a Python file by its name; by the Python of ddprun's own environment, /opt/ddprun");
+    const auto other = chosen(Asked("t.py"), files.program("/usr/bin/pypy"),
+                              {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "pypy"}});
+    CHECK(other.file == "/usr/bin/pypy");
+    CHECK(other.reason == "a Python file by its name; by the Python of PYTHON_EXEC");
+  }
+}
+
+TEST_CASE(
+    "a Python beside ddprun is not its environment's without pyvenv.cfg, nor is one missing") {
+  auto files = files_of_a_machine().text("t.py").program("/opt/ddprun/bin/python3");
+  CHECK(chosen(Asked("t.py"), files).file == "/usr/bin/python3");
+  CHECK(chosen(Asked("t.py"), files).reason == "a Python file by its name");
+  CHECK(chosen(Asked("t.py"),
+               files_of_a_machine().text("t.py").text("/opt/ddprun/pyvenv.cfg", "home = /usr\n"))
+            .file == "/usr/bin/python3");
+  auto only_python = files_of_a_machine().text("t.py").text("/opt/ddprun/pyvenv.cfg");
+  CHECK(chosen(Asked("t.py"), only_python.program("/opt/ddprun/bin/python")).file ==
+        "/opt/ddprun/bin/python");
+  Asked nowhere("t.py");
+  nowhere.executable_folder.clear();
+  CHECK(chosen(nowhere, files.text("pyvenv.cfg").program("python3")).file == "/usr/bin/python3");
+}
+
 TEST_CASE("python3 is preferred to python, and none at all is an error that names both") {
   FakeFiles files;
   files.text("t.py").program("/bin/python");
