@@ -5,13 +5,15 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(JPEG REQUIRED)  # libjpeg-turbo
-find_package(PNG 1.6 REQUIRED)
-find_package(Protozero REQUIRED)  # headers; TensorBoard's event files
-find_package(SentencePiece QUIET)  # optional: texts as pieces
 find_package(Sodium 1.0.16 REQUIRED)  # HMAC-SHA256 of control frames
-find_package(OneDNN 2.6 REQUIRED)
+if(DDPRUN_TRAIN)
+  find_package(ZLIB REQUIRED)
+  find_package(JPEG REQUIRED)  # libjpeg-turbo
+  find_package(PNG 1.6 REQUIRED)
+  find_package(Protozero REQUIRED)  # headers; TensorBoard's event files
+  find_package(SentencePiece QUIET)  # optional: texts as pieces
+  find_package(OneDNN 2.6 REQUIRED)
+endif()
 if(DDPRUN_TESTS)
   find_package(Catch2 REQUIRED)
 endif()

@@ -117,7 +117,8 @@ void FileTimers::forget(int pid) {
 }
 
 void FileTimers::postpone(std::chrono::nanoseconds pause) {
-  for (auto& [key, timer] : timers_) timer.expires += pause;
+  const auto by = std::chrono::duration_cast<Time::duration>(pause);
+  for (auto& [key, timer] : timers_) timer.expires += by;
 }
 
 }  // namespace ddprun::agent

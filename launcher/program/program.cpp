@@ -316,10 +316,11 @@ LaunchError Resolver::not_found() const {
     return {kExitNotFound, message +
                                ": this package of ddprun is without the trainer; build it from a "
                                "checkout as docs/install.md has it, or give a path"};
-#endif
+#else
     return {kExitNotFound, message + ": it comes with ddprun, but is neither in " +
                                libexec_folder() + " nor in " + request_.executable_folder +
                                "; install ddprun again, or give a path"};
+#endif
   }
   std::vector<std::string> candidates;
   std::string folder = ".", prefix;

@@ -93,3 +93,20 @@ report_updates() {
   updates=$(sed -n 's/^Inst \([^ ]*\) \[\([^]]*\)\] (\([^ ]*\).*/\1 \2 -> \3/p' <<<"$plan" | paste -sd , | sed 's/,/, /g')
   [[ -z $updates ]] || say "with these pending updates of the versions that are installed: $updates"
 }
+
+# The distribution's default Boost where that is new enough, else its newest versioned package. (Debian 12 has 1.74 as
+# its default and 1.81 beside it.)
+boost_package() {
+  local candidate
+  candidate=$(apt-cache policy libboost-dev 2>/dev/null | sed -n 's/^ *Candidate: *\([0-9.]*\).*/\1/p') || true
+  if [[ -n $candidate ]] && at_least "$candidate" 1.81; then
+    echo libboost-dev
+    return
+  fi
+  candidate=$(apt-cache pkgnames libboost1. 2>/dev/null | grep -Ex 'libboost1\.(8[1-9]|9[0-9]|[1-9][0-9]{2})-dev' | sort -V | tail -n 1) || true
+  if [[ -z $candidate ]]; then  # no package lists yet
+    candidate=libboost-dev
+    if grep -q '^VERSION_CODENAME=bookworm' "${system_root:-}/etc/os-release" 2>/dev/null; then candidate=libboost1.81-dev; fi
+  fi
+  echo "$candidate"
+}

@@ -67,3 +67,6 @@ needs_python() {
   say "python3 is missing or older than 3.9: put a newer one on PATH"
   exit 64
 }
+
+# True where version $1 is at least version $2.
+at_least() { [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]; }

@@ -1,0 +1,55 @@
+"""Writes the tarball, compressed by zstandard: one folder that runs wherever it is unpacked; the same bytes for the same files."""
+
+import io
+import tarfile
+
+import package_files
+from package_files import ROOT, File
+
+# Names the reason where a program would only give an error of the loader.
+CHECK = """#!/bin/sh
+# Tells in one line whether the programs of this folder run here.
+machine=$(uname -m)
+[ "$(uname -s)" = Linux ] && [ "$machine" = x86_64 ] || { echo "ddprun: made for Linux on x86-64, this is $(uname -s) on $machine"; exit 1; }
+version=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc //p')
+[ -n "$version" ] || { echo "ddprun: needs glibc @GLIBC@ or newer, and this system has another libc (musl?)"; exit 1; }
+oldest=$(printf '%s\\n%s\\n' @GLIBC@ "$version" | sort -V | head -n 1)
+[ "$oldest" = @GLIBC@ ] || { echo "ddprun: needs glibc @GLIBC@ or newer, this system has $version"; exit 1; }
+exec "$(dirname "$0")/bin/ddprun" --version
+"""
+
+
+def tarball_files(staged: list[File], folder: str, glibc: str) -> list[File]:
+    files = [File(f"{folder}/{file.name}", file.content, file.executable) for file in staged]
+    files.append(File(f"{folder}/check", CHECK.replace("@GLIBC@", glibc).encode(), True))
+    files += [File(f"{folder}/{name}", (ROOT / name).read_bytes()) for name in ("LICENSE", "THIRD_PARTY_NOTICES")]
+    return sorted(files, key=lambda file: file.name)
+
+
+def archive(files: list[File], seconds: int) -> bytes:
+    """A tar file whose bytes depend on nothing but its arguments; owned by root."""
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for file in files:
+            entry = tarfile.TarInfo(file.name)
+            entry.size = len(file.content)
+            entry.mtime = seconds
+            entry.mode = 0o755 if file.executable else 0o644
+            entry.uname = entry.gname = "root"
+            tar.addfile(entry, io.BytesIO(file.content))
+    return output.getvalue()
+
+
+def main() -> None:
+    import zstandard  # of scripts/package's environment; the functions above need none
+
+    given = package_files.arguments(__doc__ or "")
+    folder = f"ddprun-{package_files.version()}-linux-x86_64"
+    files = tarball_files(package_files.staged(given.stage), folder, given.glibc)
+    path = given.output / f"{folder}.tar.zst"
+    path.write_bytes(zstandard.ZstdCompressor(level=19).compress(archive(files, package_files.timestamp())))
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

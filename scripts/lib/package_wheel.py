@@ -1,0 +1,97 @@
+"""Writes the wheel: a zip file of the form of PEP 427, the same bytes for the same files."""
+
+import base64
+import hashlib
+import io
+import pathlib
+import time
+import zipfile
+
+import package_files
+from package_files import ROOT, File
+
+SUMMARY = "A torchrun-like launcher that starts in milliseconds"
+LICENSES = ("LICENSE", "THIRD_PARTY_NOTICES")
+CLASSIFIERS = (
+    "Development Status :: 3 - Alpha",
+    "Environment :: Console",
+    "Operating System :: POSIX :: Linux",
+    "Programming Language :: C++",
+    "Programming Language :: Python :: 3",
+    "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    "Typing :: Typed",
+)
+
+
+def tag(glibc: str) -> str:
+    return f"py3-none-manylinux_{glibc.replace('.', '_')}_x86_64"
+
+
+def metadata(version: str, readme: str) -> str:
+    lines = [
+        "Metadata-Version: 2.4",
+        "Name: ddprun",
+        f"Version: {version}",
+        f"Summary: {SUMMARY}",
+        "License-Expression: Apache-2.0",
+        *(f"License-File: {name}" for name in LICENSES),
+        "Keywords: torchrun,distributed,pytorch,launcher",
+        *(f"Classifier: {name}" for name in CLASSIFIERS),
+        "Requires-Python: >=3.9",
+        "Description-Content-Type: text/markdown",
+    ]
+    return "\n".join(lines) + "\n\n" + readme
+
+
+def place(file: File, data: str) -> File:
+    """Where pip finds a staged file: programs go to the environment's bin/, all else below its prefix."""
+    if file.name.startswith("bin/"):
+        return File(f"{data}/scripts/{file.name.removeprefix('bin/')}", file.content, True)
+    return File(f"{data}/data/{file.name}", file.content, file.executable)
+
+
+def record_line(file: File) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(file.content).digest()).rstrip(b"=").decode()
+    return f"{file.name},sha256={digest},{len(file.content)}\n"
+
+
+def wheel_files(staged: list[File], package: pathlib.Path, version: str, glibc: str) -> list[File]:
+    """All files of the wheel; RECORD, with a line for each, comes last as PEP 427 recommends."""
+    info, data = f"ddprun-{version}.dist-info", f"ddprun-{version}.data"
+    files = [place(file, data) for file in staged]
+    files += [File(f"ddprun/{path.name}", path.read_bytes()) for path in package.iterdir() if path.suffix in (".py", ".typed")]
+    files.append(File("ddprun/_version.py", f'"""Written by the wheel\'s build."""\n\n__version__ = "{version}"\n'.encode()))
+    files += [File(f"{info}/licenses/{name}", (ROOT / name).read_bytes()) for name in LICENSES]
+    files.append(File(f"{info}/METADATA", metadata(version, (ROOT / "README.md").read_text()).encode()))
+    files.append(File(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: ddprun {version}\nRoot-Is-Purelib: false\n"
+                                       f"Tag: {tag(glibc)}\n".encode()))
+    # Python's own folder first, then the information about the wheel.
+    files.sort(key=lambda file: (file.name.startswith(info), file.name))
+    record = "".join(map(record_line, files)) + f"{info}/RECORD,,\n"
+    return [*files, File(f"{info}/RECORD", record.encode())]
+
+
+def zipped(files: list[File], seconds: int) -> bytes:
+    """A zip file whose bytes depend on nothing but its arguments."""
+    output = io.BytesIO()
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for file in files:
+            entry = zipfile.ZipInfo(file.name, time.gmtime(seconds)[:6])
+            entry.create_system = 3  # Unix: the mode below counts
+            entry.external_attr = (0o100755 if file.executable else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, file.content)
+    return output.getvalue()
+
+
+def main() -> None:
+    given = package_files.arguments(__doc__ or "")
+    version = package_files.version()
+    files = wheel_files(package_files.staged(given.stage), ROOT / "python" / "ddprun", version, given.glibc)
+    path = given.output / f"ddprun-{version}-{tag(given.glibc)}.whl"
+    path.write_bytes(zipped(files, package_files.timestamp()))
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""What scripts/package makes: programs that need nothing but an old glibc, packed reproducibly, and installed by pip."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HOME = ROOT / "build" / "package"
+OLDEST = (2, 28)
+PARTS_OF_LIBC = re.compile(r"^(libc\.so\.6|libm\.so\.6|libdl\.so\.2|libpthread\.so\.0|ld-linux-x86-64\.so\.2)$")
+
+
+def packed():
+    """The packages, made anew of the checkout; their bytes by name."""
+    done = subprocess.run([ROOT / "scripts" / "package"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(done.stdout[-4000:] + done.stderr[-4000:])
+    return {path.name: path.read_bytes() for path in (HOME / "dist").iterdir()}
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name).resolve()
+        shutil.rmtree(HOME / "dist", ignore_errors=True)
+        cls.dist = packed()
+        cls.programs = [HOME / "stage" / "bin" / name for name in ("ddprun", "rdzvd")]
+
+    def run_program(self, *command, **more):
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=120,
+                              stdin=subprocess.DEVNULL, cwd=self.folder, **more)
+
+    def package(self, ending):
+        return next(HOME / "dist" / name for name in self.dist if name.endswith(ending))
+
+    def test_the_programs_need_no_symbol_above_the_oldest_glibc_and_none_of_a_shared_cpp_library(self):
+        for program in self.programs:
+            text = subprocess.run(["objdump", "-T", program], check=True, capture_output=True, text=True).stdout
+            versions = {tuple(map(int, version.split("."))) for version in re.findall(r"\bGLIBC_([0-9.]+)", text)}
+            self.assertIn((2, 2, 5), versions, program.name)
+            self.assertLessEqual(max(versions), OLDEST, f"{program.name}: {[l for l in text.splitlines() if 'GLIBC_2.3' in l]}")
+            self.assertNotRegex(text, r"GLIBCXX_|CXXABI_|GCC_\d|\*UND\*.* _Z", program.name)
+
+    def test_the_programs_load_nothing_but_parts_of_libc(self):
+        for program in self.programs:
+            text = subprocess.run(["readelf", "-d", program], check=True, capture_output=True, text=True).stdout
+            needed = re.findall(r"\(NEEDED\).*\[(.*)\]", text)
+            self.assertIn("libc.so.6", needed)
+            self.assertEqual([name for name in needed if not PARTS_OF_LIBC.match(name)], [], program.name)
+            self.assertNotRegex(text, "RPATH|RUNPATH", program.name)
+
+    def test_the_programs_are_bound_at_their_start_and_protect_their_relocations(self):
+        for program in self.programs:
+            text = subprocess.run(["readelf", "-lWd", program], check=True, capture_output=True, text=True).stdout
+            self.assertIn("GNU_RELRO", text, program.name)
+            self.assertRegex(text, r"BIND_NOW|FLAGS_1.*NOW", program.name)
+
+    def test_no_program_holds_the_path_of_the_sources(self):
+        for program in self.programs:
+            self.assertNotIn(str(ROOT).encode(), program.read_bytes(), program.name)
+
+    def test_two_builds_give_the_same_bytes(self):
+        shutil.rmtree(HOME / "build")
+        shutil.rmtree(HOME / "dist")
+        again = packed()
+        self.assertEqual(sorted(again), sorted(self.dist))
+        for name, content in again.items():
+            self.assertTrue(content == self.dist[name], name)
+
+    def test_the_wheel_installs_without_the_network_and_starts_two_workers(self):
+        venv = self.folder / "venv"
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True, capture_output=True)
+        done = self.run_program(venv / "bin" / "python", "-m", "pip", "install", "--no-deps", "--no-index", self.package(".whl"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = self.run_program(venv / "bin" / "ddprun", "--nproc_per_node=2", "/bin/true")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        for name in ("man/man1/ddprun.1", "man/man8/rdzvd.8", "bash-completion/completions/ddprun"):
+            self.assertTrue((venv / "share" / name).is_file(), name)
+        self.assertTrue((venv / "include" / "ddprun" / "ddprun_progress.h").is_file())
+        done = self.run_program(venv / "bin" / "python", "-m", "pip", "uninstall", "-y", "ddprun")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        left = [path for path in venv.rglob("*") if "ddprun" in path.name or "rdzvd" in path.name]
+        self.assertEqual([path for path in left if not path.is_dir()], [])
+
+    def test_the_tarball_runs_where_it_is_unpacked_and_tells_how_to_get_train(self):
+        unpacked = self.folder / "a shared folder"
+        unpacked.mkdir()
+        done = self.run_program(HOME / "venv" / "bin" / "python", "-c",
+                                "import sys, tarfile, zstandard\n"
+                                "tarfile.open(fileobj=zstandard.open(sys.argv[1]), mode='r|').extractall(sys.argv[2], filter='data')",
+                                self.package(".tar.zst"), unpacked)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        top, = unpacked.iterdir()
+        done = self.run_program(top / "check")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, "^ddprun [0-9.]+ ")
+        done = self.run_program(top / "bin" / "ddprun", "--nproc_per_node=2", "/bin/true")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        done = self.run_program(top / "bin" / "ddprun", "--nproc_per_node=2", "train")
+        self.assertEqual(done.returncode, 127)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("without the trainer", done.stderr)
+
+    def test_the_program_finds_gpus_by_a_library_that_it_opens_at_run_time(self):
+        # A static program could not open NVML.
+        library = self.folder / "libnvidia-ml.so.1"
+        subprocess.run([HOME / "tools" / "zig-c++", "-shared", "-fPIC", "-o", library, ROOT / "tests/unit/machine/devices/stub_nvml.cpp"],
+                       check=True, capture_output=True)
+        done = self.run_program(self.programs[0], "--dry-run", "--nproc-per-node=gpu", "/bin/true",
+                                env=os.environ | {"LD_LIBRARY_PATH": str(self.folder), "STUB_NVML_GPUS": "3"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^workers +3$")
+        self.assertRegex(done.stdout, r"(?m)^GPUs .*NVML")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,202 @@
+"""The packers of scripts/package on a few small files: what is in a wheel and a tarball, and that both are reproducible."""
+
+import base64
+import csv
+import hashlib
+import io
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import zipfile
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+
+import package_deb  # noqa: E402
+import package_files  # noqa: E402
+import package_tarball  # noqa: E402
+import package_wheel  # noqa: E402
+
+STAGED = {"bin/ddprun": 0o755, "bin/rdzvd": 0o755, "share/man/man1/ddprun.1": 0o644,
+          "include/ddprun/ddprun_progress.h": 0o644, "share/bash-completion/completions/ddprun": 0o644}
+
+
+def wheel_of(stage):
+    files = package_wheel.wheel_files(package_files.staged(stage), ROOT / "python" / "ddprun", "1.2.3", "2.28")
+    return package_wheel.zipped(files, package_files.timestamp())
+
+
+def tarball_of(stage):
+    files = package_tarball.tarball_files(package_files.staged(stage), "ddprun-1.2.3-linux-x86_64", "2.28")
+    return package_tarball.archive(files, package_files.timestamp())
+
+
+class Packed(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.stage = self.stage_in("stage", sorted(STAGED))
+
+    def stage_in(self, name, order):
+        stage = self.folder / name
+        for file in order:
+            (stage / file).parent.mkdir(parents=True, exist_ok=True)
+            (stage / file).write_text(f"contents of {file}\n" * 100)
+            (stage / file).chmod(STAGED[file])
+        return stage
+
+    def test_a_wheel_has_the_same_bytes_whenever_and_in_whatever_order_its_files_were_made(self):
+        other = self.stage_in("another stage", sorted(STAGED, reverse=True))
+        for file in STAGED:
+            os.utime(other / file, (1, 1_000_000_000))
+        self.assertEqual(wheel_of(self.stage), wheel_of(other))
+        (other / "bin/ddprun").write_text("another program")
+        self.assertNotEqual(wheel_of(self.stage), wheel_of(other))
+
+    def test_a_tarball_has_the_same_bytes_whenever_and_in_whatever_order_its_files_were_made(self):
+        other = self.stage_in("another stage", sorted(STAGED, reverse=True))
+        for file in STAGED:
+            os.utime(other / file, (1, 1_000_000_000))
+        self.assertEqual(tarball_of(self.stage), tarball_of(other))
+        (other / "bin/ddprun").chmod(0o644)
+        self.assertNotEqual(tarball_of(self.stage), tarball_of(other))
+
+    def test_the_record_of_a_wheel_lists_every_file_with_its_hash_and_size(self):
+        archive = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage)))
+        record = {row[0]: row[1:] for row in csv.reader(io.StringIO(archive.read("ddprun-1.2.3.dist-info/RECORD").decode()))}
+        self.assertEqual(sorted(record), sorted(archive.namelist()))
+        self.assertEqual(archive.namelist()[-1], "ddprun-1.2.3.dist-info/RECORD")
+        self.assertEqual(record.pop("ddprun-1.2.3.dist-info/RECORD"), ["", ""])
+        for name, (digest, size) in record.items():
+            content = archive.read(name)
+            self.assertEqual(digest, "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("="))
+            self.assertEqual(int(size), len(content))
+
+    def test_a_wheel_has_programs_as_scripts_all_else_as_data_and_the_python_package(self):
+        archive = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage)))
+        names = archive.namelist()
+        for name in ("ddprun/__init__.py", "ddprun/__main__.py", "ddprun/doctor.py", "ddprun/py.typed", "ddprun/_version.py",
+                     "ddprun-1.2.3.data/scripts/ddprun", "ddprun-1.2.3.data/scripts/rdzvd",
+                     "ddprun-1.2.3.data/data/share/man/man1/ddprun.1",
+                     "ddprun-1.2.3.data/data/include/ddprun/ddprun_progress.h",
+                     "ddprun-1.2.3.dist-info/licenses/LICENSE", "ddprun-1.2.3.dist-info/licenses/THIRD_PARTY_NOTICES"):
+            self.assertIn(name, names)
+        self.assertFalse([name for name in names if "__pycache__" in name])
+        self.assertIn("\nTag: py3-none-manylinux_2_28_x86_64\n", archive.read("ddprun-1.2.3.dist-info/WHEEL").decode())
+        for entry in archive.infolist():
+            self.assertEqual(bool(entry.external_attr >> 16 & 0o111), "/scripts/" in entry.filename, entry.filename)
+
+    def test_the_metadata_of_a_wheel_begin_with_its_fields_and_end_with_the_readme(self):
+        text = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage))).read("ddprun-1.2.3.dist-info/METADATA").decode()
+        head, body = text.split("\n\n", 1)
+        self.assertTrue(head.startswith("Metadata-Version: 2.4\nName: ddprun\nVersion: 1.2.3\n"), head)
+        self.assertRegex(head, r"(?m)^License-Expression: Apache-2\.0$")
+        self.assertEqual(body, (ROOT / "README.md").read_text())
+
+    def test_the_version_is_that_of_the_project(self):
+        text = (ROOT / "CMakeLists.txt").read_text()
+        self.assertIn(f"project(ddprun VERSION {package_files.version()} ", text)
+
+    def test_the_time_of_files_is_the_source_date_and_no_time_before_zip_files_began(self):
+        with mock.patch.dict(os.environ, {"SOURCE_DATE_EPOCH": "1700000000"}):
+            entry = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage))).infolist()[0]
+            self.assertEqual(entry.date_time, (2023, 11, 14, 22, 13, 20))
+        with mock.patch.dict(os.environ, {"SOURCE_DATE_EPOCH": "0"}):
+            self.assertEqual(zipfile.ZipFile(io.BytesIO(wheel_of(self.stage))).infolist()[0].date_time, (1980, 1, 1, 0, 0, 0))
+        with mock.patch.dict(os.environ, {"SOURCE_DATE_EPOCH": "yesterday"}):
+            self.assertRaisesRegex(SystemExit, "SOURCE_DATE_EPOCH=yesterday", package_files.timestamp)
+
+    def test_a_stage_without_a_program_or_with_a_link_is_refused(self):
+        (self.stage / "share" / "link").symlink_to("nowhere")
+        self.assertRaisesRegex(SystemExit, "share/link is a link", package_files.staged, self.stage)
+        (self.stage / "bin" / "rdzvd").unlink()
+        self.assertRaisesRegex(SystemExit, "bin/rdzvd is missing", package_files.staged, self.stage)
+
+    def test_a_tarball_is_one_folder_with_modes_and_owned_by_root(self):
+        archive = tarfile.open(fileobj=io.BytesIO(tarball_of(self.stage)))
+        for entry in archive.getmembers():
+            self.assertTrue(entry.name.startswith("ddprun-1.2.3-linux-x86_64/"), entry.name)
+            self.assertEqual((entry.uid, entry.gid, entry.uname), (0, 0, "root"))
+        self.assertEqual(archive.getmember("ddprun-1.2.3-linux-x86_64/bin/ddprun").mode, 0o755)
+        self.assertEqual(archive.getmember("ddprun-1.2.3-linux-x86_64/share/man/man1/ddprun.1").mode, 0o644)
+
+    def test_the_check_of_a_tarball_tells_an_old_glibc_and_another_libc_in_one_line(self):
+        archive = tarfile.open(fileobj=io.BytesIO(tarball_of(self.stage)))
+        check = self.folder / "check"
+        check.write_bytes(archive.extractfile("ddprun-1.2.3-linux-x86_64/check").read())
+        (self.folder / "bin").mkdir()
+        program = self.folder / "bin" / "ddprun"
+        program.write_text("#!/bin/sh\necho it runs\n")
+        program.chmod(0o755)
+        commands = self.folder / "commands"
+        commands.mkdir()
+        for name in ("sed", "sort", "head", "dirname"):
+            (commands / name).symlink_to(shutil.which(name))
+
+        def printed(libc, machine="x86_64"):
+            (commands / "getconf").write_text(f"#!/bin/sh\n{libc}\n")
+            (commands / "uname").write_text(f'#!/bin/sh\n[ "$1" = -s ] && echo Linux || echo {machine}\n')
+            for name in ("getconf", "uname"):
+                (commands / name).chmod(0o755)
+            return subprocess.run(["/bin/sh", check], env={"PATH": str(commands)}, capture_output=True, text=True, check=False)
+
+        self.assertEqual(printed("echo glibc 2.28").stdout, "it runs\n")
+        self.assertEqual(printed("echo glibc 2.100").stdout, "it runs\n")
+        for libc, words in (("echo glibc 2.17", "needs glibc 2.28 or newer, this system has 2.17"), ("exit 1", "another libc")):
+            done = printed(libc)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(len(done.stdout.splitlines()), 1)
+            self.assertIn(words, done.stdout)
+        self.assertIn("this is Linux on aarch64", printed("echo glibc 2.36", "aarch64").stdout)
+
+    def debs_of(self, stage):
+        staged = package_files.staged(stage)
+        debs = {}
+        for package in package_deb.PARTS:
+            files = package_deb.package_files_of(staged, package, "1.2.3-1", "Some One <one@some.org>", 1_700_000_000)
+            text = package_deb.control(package, "1.2.3-1", "Some One <one@some.org>", "2.28", 7)
+            path = self.folder / f"{package}.deb"
+            package_deb.build([*files, *package_deb.control_files(package, files, text)], path, 1_700_000_000)
+            debs[package] = path
+        return debs
+
+    @unittest.skipUnless(shutil.which("dpkg-deb"), "no dpkg-deb")
+    def test_debian_packages_share_out_the_files_and_have_the_same_bytes_twice(self):
+        (self.stage / "share/doc/ddprun/docs").mkdir(parents=True)
+        (self.stage / "share/doc/ddprun/docs/rdzvd.md").write_text("text")
+        (self.stage / "share/bash-completion/completions/rdzvd").write_text("complete rdzvd")
+        names, first = {}, {}
+        for package, path in self.debs_of(self.stage).items():
+            first[package] = path.read_bytes()
+            listed = subprocess.run(["dpkg-deb", "-c", path], capture_output=True, text=True, check=True).stdout
+            names[package] = {line.split()[5].removeprefix("./") for line in listed.splitlines() if not line.endswith("/")}
+        self.assertLessEqual({"usr/bin/ddprun", "usr/share/man/man1/ddprun.1.gz", "usr/share/doc/ddprun/docs/rdzvd.md"}, names["ddprun"])
+        self.assertEqual(names["ddprun-rdzvd"], {
+            "usr/bin/rdzvd", "usr/share/bash-completion/completions/rdzvd", "lib/systemd/system/rdzvd.service", "etc/default/rdzvd",
+            "usr/share/doc/ddprun-rdzvd/copyright", "usr/share/doc/ddprun-rdzvd/changelog.Debian.gz"})
+        self.assertEqual({name for name in names["ddprun-dev"] if "doc" not in name}, {"usr/include/ddprun/ddprun_progress.h"})
+        self.assertEqual(len(set.union(*names.values())), sum(map(len, names.values())))
+        for package, path in self.debs_of(self.stage).items():
+            self.assertTrue(path.read_bytes() == first[package], package)
+        fields = subprocess.run(["dpkg-deb", "-f", self.folder / "ddprun-rdzvd.deb"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("Version: 1.2.3-1\n", fields)
+        self.assertIn("Depends: libc6 (>= 2.28)\n", fields)
+        subprocess.run(["dpkg-deb", "-x", self.folder / "ddprun-rdzvd.deb", self.folder / "x"], check=True)
+        self.assertIn("\nExecStart=/usr/bin/rdzvd --state-dir", (self.folder / "x/lib/systemd/system/rdzvd.service").read_text())
+
+    def test_the_oldest_glibc_is_the_same_for_the_compiler_and_the_wheel(self):
+        script = (ROOT / "scripts" / "package").read_text()
+        self.assertEqual(re.findall(r"(?m)^glibc=(\S+)", script), ["2.28"])
+        self.assertIn("glibc 2.28", (ROOT / "cmake" / "PortableToolchain.cmake").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,157 @@
+"""The Python package ddprun, installed by pip from a wheel of this build's programs."""
+
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", "."))
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+
+import package_files  # noqa: E402
+import package_wheel  # noqa: E402
+
+PAGE = struct.Struct("=6sHQQ24sIIQ")
+
+
+def has_pip():
+    return subprocess.run([sys.executable, "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode == 0
+
+
+@unittest.skipUnless(has_pip(), "this Python cannot make environments with pip (python3-venv)")
+class Installed(unittest.TestCase):
+    """One environment for all cases; it is not activated."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name).resolve()
+        stage = [package_files.File(f"bin/{name}", (BIN / name).read_bytes(), True) for name in ("ddprun", "rdzvd")]
+        stage.append(package_files.File("include/ddprun/ddprun_progress.h", (ROOT / "worker/ddprun_progress.h").read_bytes()))
+        files = package_wheel.wheel_files(stage, ROOT / "python" / "ddprun", "1.2.3", "2.28")
+        wheel = cls.folder / f"ddprun-1.2.3-{package_wheel.tag('2.28')}.whl"
+        wheel.write_bytes(package_wheel.zipped(files, package_files.timestamp()))
+        cls.venv = cls.folder / "an environment"
+        subprocess.run([sys.executable, "-m", "venv", cls.venv], check=True, capture_output=True)
+        cls.python = cls.venv / "bin" / "python"
+        cls.ddprun = cls.venv / "bin" / "ddprun"
+        cls.installed = subprocess.run(
+            [cls.python, "-m", "pip", "install", "--no-deps", "--no-index", "--disable-pip-version-check", wheel],
+            check=False, capture_output=True, text=True)
+        assert cls.installed.returncode == 0, cls.installed.stdout + cls.installed.stderr
+        cls.environment = {name: value for name, value in os.environ.items() if name not in ("PYTHON_EXEC", "VIRTUAL_ENV")}
+
+    def run_program(self, *command, **environment):
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60,
+                              stdin=subprocess.DEVNULL, env=self.environment | environment, cwd=self.folder)
+
+    def test_two_workers_run_by_the_absolute_path_of_the_installed_program(self):
+        done = self.run_program(self.ddprun, "--nproc_per_node=2", "/bin/true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_installed_program_is_the_one_that_was_built_with_no_wrapper(self):
+        self.assertEqual(self.ddprun.read_bytes(), (BIN / "ddprun").read_bytes())
+        self.assertTrue((self.venv / "include/ddprun/ddprun_progress.h").is_file())
+
+    def test_scripts_run_under_the_python_of_the_environment_that_is_not_activated(self):
+        script = self.folder / "which.py"
+        script.write_text("import sys; print(sys.prefix)\n")
+        done = self.run_program(self.ddprun, "--nproc_per_node=1", script)
+        self.assertEqual(done.stdout.strip(), str(self.venv), done.stderr)
+        dry = self.run_program(self.ddprun, "--dry-run", script)
+        self.assertIn(f"by the Python of ddprun's own environment, {self.venv}\n", dry.stdout)
+
+    def test_the_module_starts_the_program_with_the_python_that_runs_it(self):
+        script = self.folder / "who.py"
+        script.write_text("import sys; print(sys.executable)\n")
+        done = self.run_program(self.python, "-m", "ddprun", "--nproc_per_node=1", script)
+        self.assertEqual(done.stdout.strip(), str(self.python), done.stderr)
+        self.assertEqual(self.run_program(self.python, "-m", "ddprun", "--no-such-option").returncode, 2)
+
+    def test_the_version_is_the_one_that_pip_shows(self):
+        done = self.run_program(self.python, "-c", "import ddprun, importlib.metadata as m; print(ddprun.__version__, m.version('ddprun'))")
+        self.assertEqual(done.stdout, "1.2.3 1.2.3\n", done.stderr)
+
+    def test_progress_writes_the_page_that_the_documents_describe(self):
+        page = self.folder / "page"
+        before = time.monotonic_ns()
+        done = self.run_program(self.python, "-c", "from ddprun import progress as p\np(7)\np(7, 'forward')\np(8, 'x' * 30)\np(8, 'all-reduce')",
+                                DDPRUN_PROGRESS_FILE=str(page))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        name, version, step, now, phase, place, flags, stop = PAGE.unpack(page.read_bytes())
+        self.assertEqual((name, version, step, phase.rstrip(b"\0"), place, flags, stop), (b"ddprun", 1, 8, b"all-reduce", 1, 0, 0))
+        self.assertTrue(before < now < time.monotonic_ns())
+        self.assertEqual(page.stat().st_mode & 0o777, 0o600)
+
+    def test_a_closed_page_asks_not_to_be_watched_until_the_next_update(self):
+        page = self.folder / "closed"
+        for code, flags in (("ddprun.progress_close()", 1), ("ddprun.progress_close(); ddprun.progress(4)", 0)):
+            self.run_program(self.python, "-c", f"import ddprun; ddprun.progress(3); {code}", DDPRUN_PROGRESS_FILE=str(page))
+            self.assertEqual(PAGE.unpack(page.read_bytes())[6], flags)
+
+    def test_progress_without_ddprun_or_with_a_round_that_is_over_does_nothing(self):
+        code = "import ddprun; ddprun.progress(1, 'a'); ddprun.progress_close(); print(repr(ddprun.stop_reason()))"
+        for environment in ({}, {"DDPRUN_PROGRESS_FILE": "/nowhere/at/all"}):
+            done = self.run_program(self.python, "-c", code, **environment)
+            self.assertEqual((done.stdout, done.stderr), ("<Stop.UNKNOWN: 0>\n", ""))
+
+    def test_a_worker_learns_why_it_is_stopped(self):
+        script = self.folder / "stopped.py"
+        script.write_text("""import os, signal, sys, time
+import ddprun
+def stop(number, frame):
+    print(ddprun.stop_reason().name, flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+ddprun.progress(1)
+if os.environ["RANK"] == "0":
+    time.sleep(0.5)
+    sys.exit(3)
+time.sleep(60)
+""")
+        done = self.run_program(self.ddprun, "--nproc_per_node=2", "--output=raw", script)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(done.stdout, "NOW\n")
+
+    def test_the_doctor_names_the_program_its_level_and_the_ports(self):
+        done = self.run_program(self.python, "-m", "ddprun.doctor")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stderr, "")
+        for words in (f"{self.ddprun}: ddprun ", r"level +(tree|cgroup|pidns)\n", r"kernel +\d", r"libc +glibc 2\.\d", r"port 29500 +\w",
+                      r"open files +\w", r"ddprun finds +\w", r"Python +3\."):
+            self.assertRegex(done.stdout, words if "\\" in words else re.escape(words))
+
+    def test_the_doctor_tells_which_ddprun_comes_first_on_path(self):
+        other = self.folder / "other" / "ddprun"
+        other.parent.mkdir()
+        other.write_text("#!/bin/sh\necho ddprun 0.0.1\n")
+        other.chmod(0o755)
+        done = self.run_program(self.python, "-m", "ddprun.doctor", PATH=f"{other.parent}:{self.venv}/bin:/usr/bin:/bin")
+        self.assertIn(f"{other} comes first: ddprun 0.0.1\n", done.stdout)
+        self.assertIn(f"the command ddprun is that one, not {self.ddprun}", done.stdout)
+        done = self.run_program(self.python, "-m", "ddprun.doctor", PATH=f"{self.venv}/bin:/usr/bin:/bin")
+        self.assertNotIn("comes first", done.stdout)
+
+    def test_the_doctor_ends_with_one_where_the_program_does_not_run(self):
+        moved = self.ddprun.with_name("moved")
+        self.ddprun.rename(moved)
+        try:
+            done = self.run_program(self.python, "-m", "ddprun.doctor")
+            module = self.run_program(self.python, "-m", "ddprun", "/bin/true")
+        finally:
+            moved.rename(self.ddprun)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("missing from this installation", done.stdout)
+        self.assertEqual(module.returncode, 127)
+        self.assertEqual(len(module.stderr.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
