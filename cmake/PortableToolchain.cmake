@@ -1,6 +1,6 @@
 # Programs for every Linux with glibc 2.28 or newer: the compiler is that of PyPI's ziglang, with its own libc++ and the
 # symbols of glibc 2.28; headers and libsodium.a come from the distribution's packages (decision 0014). scripts/package
-# lays both below build/package and uses this file by the preset `portable`.
+# puts both below build/package and uses this file by the preset `portable`.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR x86_64)
 set(CMAKE_LIBRARY_ARCHITECTURE x86_64-linux-gnu)
@@ -10,6 +10,7 @@ get_filename_component(package_folder ${CMAKE_CURRENT_LIST_DIR}/../build/package
 set(CMAKE_CXX_COMPILER ${package_folder}/tools/zig-c++)
 set(CMAKE_AR ${package_folder}/tools/zig-ar)
 set(CMAKE_RANLIB ${package_folder}/tools/zig-ranlib)
+set(CMAKE_EXE_LINKER_FLAGS_INIT -s)  # the compiler's own libraries bring 48 MB for debuggers
 
 # Nothing of this machine: its /usr/include has the headers of its own, newer glibc.
 set(CMAKE_FIND_ROOT_PATH ${package_folder}/headers)

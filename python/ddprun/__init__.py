@@ -1,4 +1,4 @@
-"""ddprun: a torchrun-like launcher that starts in milliseconds. The launcher is a program; this package is small change beside it."""
+"""ddprun: a torchrun-like launcher that starts in milliseconds. The launcher is a program; this package has what Python programs ask for."""
 
 from ddprun._progress import Stop, progress, progress_close, stop_reason
 from ddprun._version import __version__

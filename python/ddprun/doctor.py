@@ -231,7 +231,10 @@ def main() -> int:
     if len(sys.argv) > 1:
         print("usage: python -m ddprun.doctor", file=sys.stderr if sys.argv[1] not in ("-h", "--help") else sys.stdout)
         return 0 if sys.argv[1] in ("-h", "--help") else 2
-    print(text((title, find()) for title, find in SECTIONS))
+    try:
+        print(text((title, find()) for title, find in SECTIONS), flush=True)
+    except BrokenPipeError:  # its reader has ended; Python would tell of it once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     own = program("ddprun")
     return 0 if own is not None and _first_line([str(own), "--version"]) else 1
 

@@ -67,8 +67,8 @@ class Packages(unittest.TestCase):
             self.assertNotIn(str(ROOT).encode(), program.read_bytes(), program.name)
 
     def test_two_builds_give_the_same_bytes(self):
-        shutil.rmtree(HOME / "build")
-        shutil.rmtree(HOME / "dist")
+        for name in ("build", "zig-cache", "dist"):  # the compiler keeps what it has compiled, too
+            shutil.rmtree(HOME / name)
         again = packed()
         self.assertEqual(sorted(again), sorted(self.dist))
         for name, content in again.items():
@@ -88,6 +88,19 @@ class Packages(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         left = [path for path in venv.rglob("*") if "ddprun" in path.name or "rdzvd" in path.name]
         self.assertEqual([path for path in left if not path.is_dir()], [])
+
+    @unittest.skipUnless(shutil.which("lintian"), "no lintian")
+    def test_lintian_finds_no_error_in_the_debian_packages(self):
+        debs = [HOME / "dist" / name for name in self.dist if name.endswith(".deb")]
+        self.assertEqual(len(debs), 3)
+        done = self.run_program("lintian", "--fail-on=error", *debs)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_program_of_the_debian_package_starts_two_workers(self):
+        unpacked = self.folder / "deb"
+        subprocess.run(["dpkg-deb", "-x", next(HOME / "dist" / name for name in self.dist if name.startswith("ddprun_")), unpacked], check=True)
+        done = self.run_program(unpacked / "usr" / "bin" / "ddprun", "--nproc_per_node=2", "/bin/true")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
     def test_the_tarball_runs_where_it_is_unpacked_and_tells_how_to_get_train(self):
         unpacked = self.folder / "a shared folder"

@@ -139,6 +139,10 @@ time.sleep(60)
         done = self.run_program(self.python, "-m", "ddprun.doctor", PATH=f"{self.venv}/bin:/usr/bin:/bin")
         self.assertNotIn("comes first", done.stdout)
 
+    def test_the_doctor_bears_a_reader_that_ends(self):
+        done = self.run_program("/bin/sh", "-c", f"'{self.python}' -m ddprun.doctor | true")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_the_doctor_ends_with_one_where_the_program_does_not_run(self):
         moved = self.ddprun.with_name("moved")
         self.ddprun.rename(moved)

@@ -73,7 +73,7 @@ class Help(CopiedProject):
                     self.assertNotIn("#!", done.stdout)
 
     def test_an_argument_that_a_script_does_not_have_is_refused_with_its_usage(self):
-        for name in ("quickstart", "test", "check", "format", "install-deps", "dev", "kill-a-worker", "fresh-machine"):
+        for name in ("quickstart", "test", "check", "format", "install-deps", "dev", "kill-a-worker", "fresh-machine", "package"):
             with self.subTest(name):
                 done = self.does_nothing(f"scripts/{name}", "nonsense")
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
