@@ -31,8 +31,6 @@
 namespace fake_nccl {
 namespace {
 
-constexpr int kToAll = -1;
-
 Plan plan_of(int rank) {
   Plan plan;
   const char* const text = std::getenv("DDPRUN_FAKE_NCCL");

@@ -11,7 +11,6 @@
 namespace fake_nccl {
 namespace {
 
-constexpr int kToAll = -1;
 constexpr std::size_t kWindowAlignment = 4096;
 
 struct SegmentHead {

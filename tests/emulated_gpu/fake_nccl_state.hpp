@@ -81,6 +81,8 @@ class Allocated {
 };
 Allocated& allocated();
 
+constexpr int kToAll = -1;  ///< instead of a rank that bytes are sent to
+
 struct Sent {
   int to;
   const void* from;
