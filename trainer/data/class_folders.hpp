@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 /// class without images that can be used, or in the held-out set alone.
 TrainAndTest load_class_folders(const std::filesystem::path& folder, const ImageSettings& settings);
 
-/// Throws DataError that names the folder: less than two classes, or more than kImageClassesMax.
+/// Throws DataError that names the folder: fewer than two classes, or more than kImageClassesMax.
 void check_class_count(const std::filesystem::path& folder, std::size_t count);
 
 /// Bytes that they are going to take.
