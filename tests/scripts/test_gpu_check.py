@@ -127,13 +127,14 @@ class OnPretendedPrograms(Folder):
     def test_a_gpu_that_nccl_does_not_share_cannot_tell(self):
         self.pretend("bin/train", self.METRICS + """
             metrics '{"type": "final", "weights": "a", "train_loss": 1}'""")
-        self.pretend("bin/ddprun", """[[ $1 == --nproc-per-node=1 ]] || {
-            echo "train: ncclCommInitRankConfig: invalid usage"; echo "ddprun: failed"; exit 1; }
-            """ + self.DDPRUN)
-        lines = self.check(f"--build={self.folder}", "ranks", CUDA_VISIBLE_DEVICES="0")
-        self.assertEqual(self.done.returncode, 0)
-        self.assertRegex(lines[0], "skipped +NCCL .*: train: ncclCommInitRankConfig: invalid usage$")
-        self.assertEqual(self.check(f"--build={self.folder}", "ranks", CUDA_VISIBLE_DEVICES="0,1")[0].split()[3], "FAILED")
+        for reason in ("ncclCommInitRankConfig: invalid usage", "NCCL has not connected all ranks by the deadline: why"):
+            self.pretend("bin/ddprun", f"""[[ $1 == --nproc-per-node=1 ]] || {{
+                echo "train: {reason}"; echo "ddprun: failed"; exit 1; }}
+                """ + self.DDPRUN)
+            lines = self.check(f"--build={self.folder}", "ranks", CUDA_VISIBLE_DEVICES="0")
+            self.assertEqual(self.done.returncode, 0)
+            self.assertRegex(lines[0], f"skipped +NCCL .*: train: {reason}$")
+            self.assertEqual(self.check(f"--build={self.folder}", "ranks", CUDA_VISIBLE_DEVICES="0,1")[0].split()[3], "FAILED")
 
     def test_a_run_that_was_over_before_its_kill_cannot_tell(self):
         self.pretend("bin/train", self.METRICS + """
@@ -240,6 +241,17 @@ class OnPretendedPrograms(Folder):
             lines = self.check(f"--build={self.folder}", "--limit=2", "sanitizer", PATH=self.path())
             self.assertRegex(lines[0], result)
         self.assertLess(float(lines[0].split()[1]), 1.9)  # a third of its limit: the rest is the other runs'
+
+    def test_a_sanitizer_counts_no_failed_calls_of_cuda_and_looks_for_races_in_our_own_kernels_alone(self):
+        for program in ("layers", "models"):
+            self.pretend(f"tests/test_gpu_{program}", "")
+        self.pretend("tools/compute-sanitizer", f"""echo "$*" >>{self.folder}/runs; echo 'All tests passed'""")
+        self.check(f"--build={self.folder}", "sanitizer", PATH=self.path())
+        runs = (self.folder / "runs").read_text().splitlines()
+        self.assertEqual([line.split()[0] for line in runs], ["--tool=memcheck", "--tool=racecheck", "--tool=memcheck"])
+        for line in runs:
+            self.assertIn(" --report-api-errors no ", line)
+            self.assertEqual(" --kernel-name kernel_substring=run_kernel " in line, "racecheck" in line)
 
     def test_a_sanitizer_that_is_missing_is_skipped_and_not_ok(self):
         if shutil.which("compute-sanitizer"):
