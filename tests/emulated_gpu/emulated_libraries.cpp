@@ -74,6 +74,11 @@ std::vector<float> plain(const cuda::Matrix& matrix, int index, int rows, int co
   return values;
 }
 
+float rounded_to(ElementType type, float value) {
+  if (type == ElementType::fp32) return value;
+  return type == ElementType::fp16 ? round_to_half(value) : round_to_bfloat16(value);
+}
+
 /// To the nearest value with 10 bits behind the first one, as tensor cores are given them.
 void round_to_tf32(std::vector<float>& values) {
   for (float& value : values)
@@ -173,6 +178,9 @@ void emulate(const ConvolutionCall& call, bool tf32) {
   } else {
     operation->backward(tensors, {});
   }
+  // cuDNN writes it in the activations' type, and the plugin widens it.
+  if (of_weight)
+    for (float& value : weight_gradient) value = rounded_to(shape.type, value);
   const std::vector<float>& result = forward ? output : of_input ? input_gradient : weight_gradient;
   void* const to = forward ? call.output : of_input ? call.input : call.weight;
   const ElementType type = of_weight ? ElementType::fp32 : shape.type;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/unit/trainer/layers/finite_differences.hpp"
+#include "tests/unit/trainer/layers/layer_device.hpp"
 #include "trainer/compute/dropout_ops.hpp"
 
 namespace ddprun::trainer {
@@ -138,7 +139,16 @@ std::vector<float> tokens_of(const std::vector<float>& values, std::size_t sampl
   return some;
 }
 
-TEST_CASE("padding changes no bit of attention, and gets zeros") {
+/// Bit by bit; of libraries that sum up in an order of each shape's own, about the same.
+void check_same(const std::vector<float>& got, const std::vector<float>& want) {
+  if (test::libraries().choose_by_shape) {
+    CHECK(test::distance(got, {want.begin(), want.end()}) < 1e-5);
+  } else {
+    CHECK(got == want);
+  }
+}
+
+TEST_CASE("padding changes no bit of attention but by a library's choice, and gets zeros") {
   const AttentionCase narrow{
       .lengths = {20, 32}, .width = 32, .heads = 2, .channels = 16, .dropout = 0.3};
   AttentionCase wide = narrow;
@@ -154,8 +164,8 @@ TEST_CASE("padding changes no bit of attention, and gets zeros") {
                 b.layer.output_gradient.begin() + static_cast<std::ptrdiff_t>(s * 96 * 16));
   a.layer.run();
   b.layer.run();
-  CHECK(tokens_of(b.layer.output, 2, 96, 32) == a.layer.output);
-  CHECK(tokens_of(b.layer.input_gradients[0], 2, 96, 32) == a.layer.input_gradients[0]);
+  check_same(tokens_of(b.layer.output, 2, 96, 32), a.layer.output);
+  check_same(tokens_of(b.layer.input_gradients[0], 2, 96, 32), a.layer.input_gradients[0]);
   for (std::size_t i = 0; i < std::size_t{12} * 48; ++i)
     REQUIRE(a.layer.input_gradients[0][20 * 48 + i] == 0.0F);
   for (std::size_t i = 0; i < std::size_t{12} * 16; ++i)

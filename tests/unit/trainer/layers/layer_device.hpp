@@ -11,4 +11,15 @@ Device& device();
 /// emulated or not.
 Device& tf32_device();
 
+/// What the device's libraries do otherwise than loops of our own.
+struct Libraries {
+  /// The order in which a product is summed up depends on its shape: cuBLASLt chooses an algorithm
+  /// for each.
+  bool choose_by_shape = false;
+  /// Weight gradients of convolutions are rounded to the activations' type before they are floats:
+  /// cuDNN's older calls have no other with activations in two bytes.
+  bool round_weight_gradients = false;
+};
+Libraries libraries();
+
 }  // namespace ddprun::trainer::test

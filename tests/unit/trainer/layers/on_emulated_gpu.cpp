@@ -16,4 +16,6 @@ Device& tf32_device() {
   return *one;
 }
 
+Libraries libraries() { return {.choose_by_shape = false, .round_weight_gradients = true}; }
+
 }  // namespace ddprun::trainer::test

@@ -8,4 +8,6 @@ Device& device() {
   return *one;
 }
 
+Libraries libraries() { return {}; }
+
 }  // namespace ddprun::trainer::test
