@@ -1,6 +1,7 @@
 #include "tests/emulated_gpu/emulated_gpu.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -316,6 +317,7 @@ void EmulatedGpu::count_works(Stream stream, const std::string& name, std::uint6
   const std::uint64_t before = std::exchange(works_, works_ + count);
   if (before < settings_.hangs_at && settings_.hangs_at <= works_)
     add(stream, {.kind = Work::Kind::attempt, .run = {}, .attempt = [] { return false; }});
+  while (before < settings_.blocks_at && settings_.blocks_at <= works_) ::pause();
   if (settings_.fails_at > 0 && works_ >= settings_.fails_at)
     throw GpuError(fmt::format("{} failed on emulated GPU {}, as the test has planned", name,
                                settings_.number));

@@ -28,10 +28,11 @@ struct EmulatedGpuSettings {
   std::optional<std::size_t> free = {};  ///< what free_memory() gives; none: what is free
   int number = 0;  ///< on its machine: GPUs of different numbers have different uuids
   std::uint64_t forgotten_wait = 0;  ///< the wait of this number is left out: a planted bug
-  std::uint64_t fails_at = 0;  ///< work of this number, counted from 1, and all after it fails
-  std::uint64_t hangs_at = 0;  ///< work of this number is never done
-  bool captures = true;        ///< false: no capture of a graph can begin
-  bool tf32 = false;           ///< products and convolutions round floats to tf32
+  std::uint64_t fails_at = 0;   ///< work of this number, counted from 1, and all after it fails
+  std::uint64_t hangs_at = 0;   ///< work of this number is never done
+  std::uint64_t blocks_at = 0;  ///< the call that gives work of this number never returns
+  bool captures = true;         ///< false: no capture of a graph can begin
+  bool tf32 = false;            ///< products and convolutions round floats to tf32
 };
 
 /// Its thread's libraries allocate from its memory (native_memory.hpp).

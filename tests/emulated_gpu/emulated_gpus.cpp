@@ -60,6 +60,7 @@ FoundGpu EmulatedGpus::find(const GpuQuestion& question) {
                           .number = choice.number,
                           .fails_at = work_of("DDPRUN_EMULATED_FAILS", choice.number),
                           .hangs_at = work_of("DDPRUN_EMULATED_HANGS", choice.number),
+                          .blocks_at = work_of("DDPRUN_EMULATED_BLOCKS", choice.number),
                           .captures = setting("DDPRUN_EMULATED_CAPTURES", 1) != 0,
                           .tf32 = question.tf32});
   return found;

@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "trainer/error.hpp"
+#include "trainer/nccl/end_comm.hpp"
 #include "trainer/nccl/event_pool.hpp"
 #include "trainer/nccl/failures.hpp"
 #include "trainer/nccl/gradient_sum.hpp"
@@ -59,12 +60,12 @@ class NcclCommunicator final : public Communicator {
   ~NcclCommunicator() override {
     gpu_.set_watch({});
     if (comm_ == nullptr) return;
-    // In order only if nothing is under way: NCCL would wait for the others.
-    if (failure_ || aborted_ || !sums_.empty()) {
-      call_.comm_abort(comm_);
+    // In order only if nothing is under way and nobody has left: NCCL would wait for the others.
+    if (failure_ || aborted_ || !sums_.empty() || peers_.ended(Clock::now()) >= 0) {
+      abort_comm(call_, comm_, settings_.calls, abort_reason_);
     } else {
       registration_.end();
-      call_.comm_destroy(comm_);
+      destroy_comm(call_, comm_, settings_.calls);
     }
   }
 
@@ -331,7 +332,7 @@ class NcclCommunicator final : public Communicator {
   /// Ends what is under way, so that the GPU's streams go on.
   void fail(CommResult why) {
     failure_ = std::move(why);
-    call_.comm_abort(std::exchange(comm_, nullptr));
+    abort_comm(call_, std::exchange(comm_, nullptr), settings_.calls, failure_->detail);
   }
 
   const NcclSettings settings_;
@@ -371,7 +372,8 @@ CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchang
                                   .gpu = facts.uuid,
                                   .card = facts.card,
                                   .shares_gpus = settings.shares_gpus,
-                                  .buffers = buffers.kind()},
+                                  .buffers = buffers.kind(),
+                                  .calls = settings.calls},
                                  *settings.library, exchange, deadline);
   CommSetup setup{.communicator = {}, .result = joined.result, .refused = joined.refused};
   if (!joined.group) return setup;
@@ -380,7 +382,8 @@ CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchang
     RegistrationSetup registered =
         register_for_all({.comm = settings.comm,
                           .buffers = buffers,
-                          .gpu = fmt::format("{} {}", facts.name, facts.uuid)},
+                          .gpu = fmt::format("{} {}", facts.name, facts.uuid),
+                          .calls = settings.calls},
                          call, group, exchange, deadline);
     if (registered.is_left) buffers.keep();
     setup.result = std::move(registered.result);
@@ -391,7 +394,7 @@ CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchang
     setup.communicator = std::make_unique<NcclCommunicator>(settings, group, gradients,
                                                             std::move(registered.registration));
   } catch (...) {  // No memory for events, say; nobody else would end NCCL's threads.
-    if (group.comm != nullptr) (void)call.comm_abort(group.comm);
+    if (group.comm != nullptr) abort_comm(call, group.comm, settings.calls, "");
     throw;
   }
   return setup;

@@ -10,6 +10,7 @@
 
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/device.hpp"
+#include "trainer/cuda/call_watch.hpp"
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/nccl/buffer_kind.hpp"
 #include "trainer/nccl/nccl_api.hpp"
@@ -25,6 +26,8 @@ struct NcclSettings {
   bool shares_gpus = false;  ///< several ranks may have one GPU: for tests
   /// Of best_buffers() for such sums: what this rank would take. All take what all can.
   BufferKind buffers = BufferKind::plain;
+  /// Ends the process where the end of the communicator takes too long; null: nothing does.
+  cuda::CallWatch* calls = nullptr;
 };
 
 /// As make_communicator(), for a world of at least two. The communicator works on the GPU's

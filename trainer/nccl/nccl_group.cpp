@@ -14,6 +14,7 @@
 #include "proto/error.hpp"
 #include "trainer/comm/exchange_failure.hpp"
 #include "trainer/nccl/call_wait.hpp"
+#include "trainer/nccl/end_comm.hpp"
 
 namespace ddprun::trainer::nccl {
 namespace {
@@ -188,9 +189,9 @@ CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
   const CallEnd end = wait_for_call(call, group.comm, status, peers, deadline);
   status = end.status;
   if (end.peer >= 0) {
-    call.comm_abort(std::exchange(group.comm, nullptr));
-    return {CommStatus::aborted, end.peer, -1,
-            fmt::format("rank {} ended while NCCL connected the ranks", end.peer)};
+    const std::string why = fmt::format("rank {} ended while NCCL connected the ranks", end.peer);
+    abort_comm(call, std::exchange(group.comm, nullptr), options.calls, why);
+    return {CommStatus::aborted, end.peer, -1, why};
   }
   if (status == Status::in_progress) {
     // Not aborted: that would wait for whatever hangs, and the process ends next.
@@ -201,7 +202,7 @@ CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
   std::string detail = fmt::format("ncclCommInitRankConfig: {}", call.get_error_string(status));
   if (group.comm != nullptr) {
     detail += fmt::format(" ({})", call.get_last_error(group.comm));
-    call.comm_abort(std::exchange(group.comm, nullptr));
+    abort_comm(call, std::exchange(group.comm, nullptr), options.calls, detail);
   }
   return {CommStatus::aborted, -1, -1, detail + "; NCCL_DEBUG=INFO tells more"};
 }

@@ -8,6 +8,7 @@
 
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/comm/process_watch.hpp"
+#include "trainer/cuda/call_watch.hpp"
 #include "trainer/nccl/buffer_kind.hpp"
 #include "trainer/nccl/nccl_api.hpp"
 
@@ -44,6 +45,7 @@ struct GroupOptions {
   std::string card;  ///< GpuFacts::card
   bool shares_gpus = false;
   BufferKind buffers = BufferKind::plain;  ///< Announcement::buffers
+  cuda::CallWatch* calls = nullptr;        ///< NcclSettings::calls
 };
 
 struct Group {

@@ -10,6 +10,7 @@
 #include "base/assert.hpp"
 #include "trainer/comm/exchange_failure.hpp"
 #include "trainer/nccl/call_wait.hpp"
+#include "trainer/nccl/end_comm.hpp"
 #include "trainer/nccl/peer_watch.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -88,7 +89,7 @@ class Registrar {
     return fmt::format("{} on rank {} ({})", function_of(kind), options_.comm.rank, options_.gpu);
   }
   void abort(CommResult why) {
-    call_.comm_abort(std::exchange(group_.comm, nullptr));
+    abort_comm(call_, std::exchange(group_.comm, nullptr), options_.calls, why.detail);
     setup_.result = std::move(why);
   }
   void leave(BufferKind kind, Registration& mine) {

@@ -40,7 +40,8 @@ class Registration {
 struct RegistrationOptions {
   const CommOptions& comm;
   const SumBuffers& buffers;
-  std::string gpu;  ///< of this rank: name and uuid
+  std::string gpu;                   ///< of this rank: name and uuid
+  cuda::CallWatch* calls = nullptr;  ///< NcclSettings::calls
 };
 
 struct RegistrationSetup {

@@ -10,7 +10,7 @@ inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
 /// Another rank is gone or does not answer, and this one gave up because of that: a victim, never
 /// the culprit. The value is EX_TEMPFAIL of sysexits.h: the same command may well succeed when
-/// started again.
+/// started again. Also where a call of a GPU's driver or library did not return.
 inline constexpr int kExitPeerLost = 75;
 /// + n: signal n asked it to end.
 inline constexpr int kExitSignalBase = 128;

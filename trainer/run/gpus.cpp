@@ -1,16 +1,22 @@
 #include "trainer/run/gpus.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "base/bounded_write.hpp"
+#include "base/printable.hpp"
 #include "proto/environment_names.hpp"
 #include "trainer/cuda/cuda_device.hpp"
+#include "trainer/cuda/guarded_gpu.hpp"
 #include "trainer/error.hpp"
 #include "trainer/host/host_device.hpp"
 #include "trainer/nccl/failures.hpp"
 #include "trainer/nccl/nccl_communicator.hpp"
 #include "trainer/nccl/nccl_environment.hpp"
+#include "trainer/run/exit_codes.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -61,16 +67,41 @@ FoundGpu find(GpuSource& gpus, const GpuQuestion& question) {
   return found;
 }
 
+/// Of a call of the driver or a library at the least: the first ones load code, maybe from a slow
+/// disk.
+constexpr std::chrono::seconds kCallLimitMin{10};
+constexpr std::chrono::milliseconds kLineLimit{500};
+
+/// A thread within such a call cannot be ended, so the process is. Another start may do: the code
+/// is that of a rank which is not to blame.
+std::unique_ptr<cuda::CallWatch> watch_calls(std::chrono::nanoseconds timeout, int rank) {
+  return std::make_unique<cuda::CallWatch>(
+      std::max<std::chrono::nanoseconds>(timeout, kCallLimitMin),
+      [rank](const char* call, std::chrono::duration<double> waited) {
+        const std::string line = fmt::format(
+            "train: error: rank {}: {} has not returned for {:.1f} s: the process ends; look at "
+            "nvidia-smi and the kernel's log\n",
+            rank, printable(call), waited.count());
+        static_cast<void>(write_within(STDERR_FILENO, line, kLineLimit));
+        std::_Exit(kExitPeerLost);
+      });
+}
+
 }  // namespace
 
 ChosenDevice choose_device(const Options& options, const WorkerEnvironment& environment,
                            GpuSource& gpus) {
+  std::unique_ptr<cuda::CallWatch> calls;
   FoundGpu found;
   std::unique_ptr<Device> device;  // behind the GPU that it works with
   if (options.device != DeviceKind::cpu) {
     try {
       found = find(gpus, question_of(options, environment));
-      if (found.gpu) device = cuda::make_cuda_device(*found.gpu);
+      if (found.gpu) {
+        calls = watch_calls(options.comm_timeout, environment.rank);
+        found.gpu = cuda::make_guarded_gpu(std::move(found.gpu), *calls);
+        device = cuda::make_cuda_device(*found.gpu);
+      }
     } catch (const DataError& error) {
       found = refused(error.what());
     } catch (const cuda::OutOfGpuMemory& error) {
@@ -85,6 +116,7 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
   }
   ChosenDevice chosen;
   if (found.gpu) {
+    chosen.calls = std::move(calls);
     chosen.gpu = std::move(found.gpu);
     chosen.nccl = std::move(found.nccl);
     chosen.device = std::move(device);
@@ -150,7 +182,8 @@ CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions optio
        .shares_gpus = chosen.shares_gpus,
        .buffers = nccl::best_buffers(
            {.order = options.order, .deterministic = chosen.deterministic}, chosen.nccl->call(),
-           [](const char* name) { return std::getenv(name); })},
+           [](const char* name) { return std::getenv(name); }),
+       .calls = chosen.calls.get()},
       *exchange, deadline);
 }
 

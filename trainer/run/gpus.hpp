@@ -7,6 +7,7 @@
 
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/device.hpp"
+#include "trainer/cuda/call_watch.hpp"
 #include "trainer/cuda/choose_gpu.hpp"
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/nccl/nccl_api.hpp"
@@ -53,6 +54,8 @@ class MachineGpus final : public GpuSource {
 };
 
 struct ChosenDevice {
+  /// Of the GPU's calls and of those that end NCCL; null: the CPU. Outlives both.
+  std::unique_ptr<cuda::CallWatch> calls;
   std::unique_ptr<cuda::Gpu> gpu;  ///< null: the CPU
   std::shared_ptr<const nccl::Library> nccl;
   std::unique_ptr<Device> device;

@@ -1,6 +1,8 @@
 // Jobs of ddprun over the fake NCCL, one rank of which hangs, fails or dies: they end in time, and
 // the report names a rank with the reason.
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/trainer/run/gpu_runs.hpp"
@@ -89,6 +91,30 @@ TEST_CASE("a GPU that hangs ends a run of one worker at --comm-timeout, too") {
   }
 }
 
+TEST_CASE(
+    "a call of the driver that never returns ends its worker, with the call and the seconds") {
+  const SmallData data;
+  for (const int workers : {1, 2}) {
+    INFO(workers << " workers");
+    const GpuJobResult result =
+        run_gpu_job(workers, short_run(data, {"--checkpoint-every=off", "--comm-timeout=20s"}), "",
+                    0, "0:40", "DDPRUN_EMULATED_BLOCKS");
+    CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
+    CHECK_THAT(result.job.err, Contains("train: error: rank 0: the launch of a ") &&
+                                   Contains(" has not returned for 2"));
+  }
+}
+
+TEST_CASE("an end of NCCL that never returns ends its worker at --comm-timeout") {
+  const SmallData data;
+  // One that finds the other gone would abort instead.
+  const GpuJobResult result =
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=10s"}),
+                  "0:destroy_hangs 1:destroy_hangs");
+  CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
+  CHECK_THAT(result.job.err, Contains(": ncclCommDestroy has not returned for 10."));
+}
+
 TEST_CASE("a GPU that hangs while rank 0's weights are given to all ends its worker, too") {
   const SmallData data;
   // The first work of a GPU is to store the weights that have arrived, in two bytes each.
@@ -108,11 +134,16 @@ TEST_CASE("a GPU that hangs while rank 0's weights are given to all ends its wor
 
 TEST_CASE("of a rank that hangs and one that waited for it the report names the one that hangs") {
   const SmallData data;
+  const TempDir directory;
   const GpuJobResult result =
-      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=5s"}),
-                  std::string("1:stall=") + kLate);
+      run_gpu_job(2,
+                  short_run(data, {"--checkpoint-every=off", "--comm-timeout=5s", "--log-every=1",
+                                   "--out", directory / "out"}),
+                  std::string("1:stall=") + kInSum);
   INFO(result.job.err << result.report);
   CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
+  CHECK_THAT(result.job.err, Contains("rank 0 has waited ") &&
+                                 Contains(" s for the sum of bucket 0, until its deadline"));
   CHECK_THAT(result.job.err, Contains("(it timed out waiting for another worker)") &&
                                  Contains("rank 1 was still running: it probably hangs"));
   const Json report = Json::parse(result.report, nullptr, false);
@@ -122,17 +153,53 @@ TEST_CASE("of a rank that hangs and one that waited for it the report names the 
 }
 
 TEST_CASE(
-    "a sum that hangs ends the job at --comm-timeout, and the report names a rank that waited") {
+    "a sum or meeting that hangs ends the job at --comm-timeout, with the rank that waited for "
+    "it") {
   const SmallData data;
-  const GpuJobResult result =
-      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=10s"}),
-                  std::string("1:hang=") + kLate);
+  const TempDir directory;
+  // After each step's sum comes a meeting for its line.
+  for (const auto& [operation, awaited] :
+       {std::pair("11", "the sum of bucket 0"), std::pair("12", "the meeting of all ranks")}) {
+    INFO(awaited);
+    const GpuJobResult result =
+        run_gpu_job(2,
+                    short_run(data, {"--checkpoint-every=off", "--comm-timeout=10s",
+                                     "--log-every=1", "--out", directory / operation}),
+                    std::string("1:hang=") + operation);
+    CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
+    const Json culprit = culprit_of(result);
+    const std::string rank = culprit["rank"].dump();
+    CHECK_THAT(last_lines(culprit),
+               Contains("rank " + rank + ": gave up in step") &&
+                   Contains("rank " + rank + " has waited ") &&
+                   Contains(std::string(" s for ") + awaited + ", until its deadline"));
+  }
+}
+
+TEST_CASE("a step that its sum did not confirm is neither in metrics.jsonl nor in best") {
+  const SmallData data;
+  const TempDir directory;
+  // Eight steps an epoch. After four meetings at the start each step is a sum and a meeting, and
+  // two more end an epoch: 37 is the sum of the last step of the second one.
+  const Arguments arguments{"--data",     data.path(),     "--batch=8", "--shards=4",
+                            "--epochs=3", "--log-every=1", "--out",     directory / "out"};
+  const GpuJobResult result = run_gpu_job(2, arguments, "1:error=37");
+  INFO(result.job.err << result.report);
   CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
-  const Json culprit = culprit_of(result);
-  const std::string rank = culprit["rank"].dump();
-  CHECK_THAT(last_lines(culprit), Contains("rank " + rank + ": gave up in step") &&
-                                      Contains("rank " + rank + " has waited ") &&
-                                      Contains("until its deadline"));
+  // The call that fails is that of the sum or that of the meeting behind it.
+  CHECK_THAT(result.job.err,
+             Contains("rank 1: gave up in step 15: ") || Contains("rank 1: gave up in step 16: "));
+  std::ifstream file(directory / "out/metrics.jsonl");
+  int steps = 0;
+  int epochs = 0;
+  for (std::string line; std::getline(file, line);) {
+    const Json one = Json::parse(line);
+    if (one["type"] == "interval") CHECK(one["step"] == ++steps);
+    epochs += one["type"] == "epoch" ? 1 : 0;
+  }
+  CHECK(steps == 15);
+  CHECK(epochs == 1);
+  CHECK(std::filesystem::canonical(directory / "out/best").filename() == "step-00000008");
 }
 
 TEST_CASE("NCCL that never connects the ranks ends the job at --rendezvous-timeout") {

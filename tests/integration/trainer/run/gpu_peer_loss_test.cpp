@@ -89,3 +89,17 @@ TEST_CASE("a rank that is killed in the middle, or where checkpoints are written
     }
   }
 }
+
+TEST_CASE("where NCCL cannot be ended after a rank was lost, the line names both and the seconds") {
+  const SmallData data;
+  const Arguments arguments =
+      short_run(data, {"--comm-timeout=1s", "--rendezvous-timeout=200s", "--checkpoint-every=off"});
+  for (const auto& [faults, why] :
+       {std::pair("1:kill=11 0:abort_hangs", " ended before it finished the "),
+        std::pair("1:init_kill 0:abort_hangs", "rank 1 ended while NCCL connected the ranks")}) {
+    INFO(faults);
+    const Loss loss = lose_rank_1(arguments, faults);
+    CHECK_THAT(loss.survivor, Contains("train: error: rank 0: ") && Contains(why) &&
+                                  Contains("; then ncclCommAbort has not returned for 10."));
+  }
+}

@@ -1,0 +1,67 @@
+// Notices a call that does not return. A thread that is blocked in a driver or a library cannot be
+// ended by another one, so what follows is the end of the process.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace ddprun::trainer::cuda {
+
+/// Of one thread's calls.
+class CallWatch {
+ public:
+  /// Called by the watching thread, once; it ends the process. `call`: begin()'s.
+  using LateFunction = std::function<void(const char* call, std::chrono::duration<double> waited)>;
+
+  /// Watches from now on. Throws std::runtime_error where no thread can be started.
+  CallWatch(std::chrono::nanoseconds limit, LateFunction late);
+  ~CallWatch();
+  CallWatch(const CallWatch&) = delete;
+  CallWatch& operator=(const CallWatch&) = delete;
+
+  /// One call, from here to the end of the scope. Within it another one may begin, which is then
+  /// the one that is timed and named; the outer one's time begins anew behind it.
+  class Scope {
+   public:
+    /// `watch` may be null: nothing is watched. `call` outlives the scope.
+    Scope(CallWatch* watch, const char* call) : watch_(watch) {
+      if (watch_ != nullptr) outer_ = watch_->replace(call);
+    }
+    ~Scope() {
+      if (watch_ != nullptr) watch_->replace(outer_);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    CallWatch* watch_;
+    const char* outer_ = nullptr;
+  };
+
+  /// Of the call under way, which is one that waits and looks around meanwhile: its time begins
+  /// anew.
+  void progress() { ++serial_; }
+
+ private:
+  const char* replace(const char* call) {
+    ++serial_;
+    return call_.exchange(call);
+  }
+  void watch();
+
+  const std::chrono::nanoseconds limit_;
+  const LateFunction late_;
+  std::atomic<const char*> call_{nullptr};  // the innermost; null: none
+  std::atomic<std::uint64_t> serial_{0};    // another one after each change
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ddprun::trainer::cuda
