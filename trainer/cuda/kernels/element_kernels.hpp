@@ -93,6 +93,27 @@ struct CopyChannels {
   }
 };
 
+/// Copies rows of channels into rows with more channels, and maybe more rows: zeros there.
+template <class T>
+struct PadChannels {
+  const T* from;
+  T* to;
+  std::size_t channels, rows;
+  std::size_t padded_channels;
+  std::size_t count;  ///< of all padded rows
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < count; i += at.stride()) {
+      const std::size_t row = i / padded_channels;
+      const std::size_t channel = i % padded_channels;
+      if (row < rows && channel < channels) {
+        to[i] = from[row * channels + channel];
+      } else {
+        store(to[i], 0.0F);
+      }
+    }
+  }
+};
+
 /// Gelu, Tanh.
 template <class T, class Function>
 struct Activate {
@@ -120,7 +141,7 @@ struct ActivationGradient {
 template <class T>
 using ElementKernelsOf =
     KernelList<ReluForward<T>, ReluGradient<T>, AddValues<T>, AddBias<T>, TransposeImages<T>,
-               CopyChannels<T>, Activate<T, Gelu>, Activate<T, Tanh>,
+               CopyChannels<T>, PadChannels<T>, Activate<T, Gelu>, Activate<T, Tanh>,
                ActivationGradient<T, GeluBackward>, ActivationGradient<T, TanhBackward>>;
 using ElementKernels =
     Concatenated<ElementKernelsOf<float>, ElementKernelsOf<Half>, ElementKernelsOf<BFloat16>>::type;
