@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
+#include "tests/integration/trainer/run/worker_group.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -33,6 +35,12 @@ class Installation {
   }
   void add_library(const std::string& name) const {
     fs::copy_file(helper("libfake_cuda_library.so"), directory_ / ("libraries/" + name));
+  }
+  /// In place of one that is there.
+  void add_damaged_library(const std::string& name) const {
+    const fs::path file = directory_ / ("libraries/" + name);
+    fs::remove(file);
+    std::ofstream(file) << "no library";
   }
   [[nodiscard]] std::string libraries() const { return (directory_ / "libraries").string(); }
 
@@ -136,6 +144,79 @@ TEST_CASE("the real plugin refuses a library that is too old or incomplete") {
   check_refusal(one.run({"--device=cuda"}, {{"FAKE_CUBLASLT_VERSION", "110200"}}),
                 {"cuBLASLt", one.libraries(), "is cuBLASLt 11.2.0", "the oldest"});
   check_refusal(one.run({"--device=cuda"}), {"cuBLASLt", "has no function cublasLtCreate"});
+}
+
+TEST_CASE("the real plugin refuses a cuDNN that is too old, incomplete or damaged") {
+  const std::string plugin = program("libtrain_cuda.so");
+  if (!fs::exists(plugin)) skip("built without CUDA");
+  if (!fs::exists("/usr/local/cuda/lib64/libcublasLt.so.13")) skip("cuBLASLt comes first");
+  const Installation one;
+  one.add_plugin(plugin);
+  one.add_driver();
+  one.add_library("libcudnn.so.9");
+  check_refusal(one.run({"--device=cuda"}, {{"FAKE_CUDNN_VERSION", "8907"}}),
+                {"cuDNN 9 in DDPRUN_CUDA_PATH cannot be used", one.libraries(), "is cuDNN 8.9.7",
+                 "9.0.0 is the oldest"});
+  check_refusal(one.run({"--device=cuda"}), {"cuDNN 9", "has no function cudnnCreate"});
+  one.add_damaged_library("libcudnn.so.9");
+  check_refusal(one.run({"--device=cuda"}), {"cuDNN 9 in DDPRUN_CUDA_PATH", "libcudnn.so.9: "});
+}
+
+TEST_CASE("a library that is missing is refused with its file, its package and where to name it") {
+  const std::string plugin = program("libtrain_cuda.so");
+  if (!fs::exists(plugin)) skip("built without CUDA");
+  for (const char* file : {"libcublasLt.so.13", "libcublasLt.so.12"})
+    if (fs::exists(std::string("/usr/local/cuda/lib64/") + file)) skip("it is on this machine");
+  const Installation one;
+  one.add_plugin(plugin);
+  one.add_driver();
+  check_refusal(one.run({"--device=cuda"}, {{"PATH", "/nonexistent"}}),
+                {"cuBLASLt", "was not found in DDPRUN_CUDA_PATH", "pip install nvidia-cublas"});
+}
+
+TEST_CASE(
+    "several workers refuse an NCCL that is too old, incomplete or damaged, and one needs none") {
+  const Installation one;
+  one.add_plugin(fake_plugin());
+  one.add_driver();
+  one.add_library("libnccl.so.2");
+  Environment two{{"RANK", "0"},          {"LOCAL_RANK", "0"},
+                  {"WORLD_SIZE", "2"},    {"LOCAL_WORLD_SIZE", "2"},
+                  {"MASTER_PORT", "1"},   {"MASTER_ADDR", "127.0.0.1"},
+                  {"FAKE_CUDA_GPUS", "2"}};
+  check_refusal(one.run({"--device=cuda"}, two), {"NCCL 2", "has no function ncclGetUniqueId"});
+  two.emplace_back("FAKE_NCCL_VERSION", "21000");
+  check_refusal(one.run({"--device=cuda"}, two),
+                {"NCCL 2 in DDPRUN_CUDA_PATH cannot be used", one.libraries(), "is NCCL 2.10.0",
+                 "2.18.0 is the oldest"});
+  one.add_damaged_library("libnccl.so.2");
+  check_refusal(one.run({"--device=cuda"}, two), {"NCCL 2 in DDPRUN_CUDA_PATH", "libnccl.so.2: "});
+  const ChildResult alone = one.run({"--device=cuda"});
+  CHECK(alone.status == 1);
+  CHECK_THAT(alone.err, Contains("cudaSetDevice failed on GPU 0"));
+}
+
+TEST_CASE("under --device=auto two workers with an old NCCL train on the CPU, and one warns once") {
+  const SmallData data;
+  const std::string why = "is NCCL 2.10.0, and 2.18.0 is the oldest that this build can use";
+  GroupOptions options{
+      .world_size = 2,
+      .arguments = {"--data", data.path(), "--batch=8", "--max-steps=1", "--checkpoint-every=off",
+                    "--device=auto"},
+      .environment = {{"CUDA_VISIBLE_DEVICES", ""}, {"DDPRUN_FAKE_NCCL_VERSION", "21000"}},
+      .program = helper("train_emulated")};
+  std::string warnings;
+  for (const ChildResult& result : WorkerGroup(options).wait()) {
+    CHECK(result.status == 0);
+    warnings += result.err;
+  }
+  CHECK_THAT(warnings, Contains("--device auto: training on the CPU, as ") && Contains(why));
+  CHECK(warnings.find("--device auto") == warnings.rfind("--device auto"));
+  options.arguments.back() = "--device=cuda";
+  for (const ChildResult& result : WorkerGroup(options).wait()) {
+    CHECK(result.out.empty());
+    check_refusal(result, {why});
+  }
 }
 
 TEST_CASE("the option --version names the plugin and the libraries, or why GPUs are not used") {

@@ -40,13 +40,22 @@ TEST_CASE("an initialisation that never ends is given up at the deadline, with w
 TEST_CASE("an initialisation that fails names the call and NCCL's own words") {
   const FakeFaults faults("1:init_error");
   Problems problems;
+  int failures = 0;
+  std::mutex mutex;
   run_nccl_group(
       {.arena_floats = 64, .join_within = 4s}, problems, [](NcclRank&) {},
       [&](int rank, const CommSetup& setup) {
-        if (rank == 1 && (!has(setup.result, "ncclCommInitRankConfig") ||
-                          !has(setup.result, "as the test has planned")))
-          problems.add(rank, setup.result.detail);
+        const std::lock_guard lock(mutex);
+        ++failures;
+        // The other one waits for it: in a process of its own it would see that one end.
+        const bool is_right = rank == 1 ? setup.result.status == CommStatus::aborted &&
+                                              has(setup.result, "ncclCommInitRankConfig") &&
+                                              has(setup.result, "as the test has planned")
+                                        : setup.result.status == CommStatus::timed_out &&
+                                              has(setup.result, "NCCL has not connected all ranks");
+        if (!is_right) problems.add(rank, setup.result.detail);
       });
+  CHECK(failures == 2);
   CHECK(problems.all() == std::vector<std::string>{});
 }
 
