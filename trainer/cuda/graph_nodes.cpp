@@ -26,8 +26,8 @@ struct NodesOf {
   std::size_t operator()(const layer::LayerNorm& /*kind*/) const { return 2 * kRowSum + 2; }
   /// Seven products, two soft-maxes, five copies between tokens and heads.
   std::size_t operator()(const layer::Attention& /*kind*/) const { return 14; }
-  /// Two tables are cleared.
-  std::size_t operator()(const layer::Embedding& /*kind*/) const { return 5 + kRowSum; }
+  /// Two tables are cleared, equal tokens are linked.
+  std::size_t operator()(const layer::Embedding& /*kind*/) const { return 6 + kRowSum; }
   template <class Other>
   std::size_t operator()(const Other& /*kind*/) const {
     return 2;

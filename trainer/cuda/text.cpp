@@ -1,5 +1,7 @@
 // Embeddings and attention.
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -28,7 +30,8 @@ class EmbeddingLayer final : public Operation {
         type_gradient_(gpu, samples_ * width_, channels_) {}
 
   [[nodiscard]] OperationMemory memory() const override {
-    return {.workspace = type_gradient_.workspace_bytes()};
+    return {.workspace = std::max(type_gradient_.workspace_bytes(),
+                                  2 * samples_ * width_ * sizeof(std::int32_t))};
   }
 
   void forward(const Tensors& tensors, const Pass& pass) override {
@@ -45,8 +48,12 @@ class EmbeddingLayer final : public Operation {
     const T* const slopes = output_gradient_of<T>(tensors);
     for (std::size_t k = 0; k < 2 && !tensors.accumulates; ++k)
       gpu_.clear(Stream::compute, tensors.parameter_gradients[k], counts_[k] * sizeof(float));
-    launch(gpu_, static_cast<unsigned>(samples_ * width_),
-           WordGradient<T>{texts(pass), slopes, tensors.parameter_gradients[0], channels_});
+    const auto places = static_cast<unsigned>(samples_ * width_);
+    auto* const memory = static_cast<std::int32_t*>(tensors.workspace);
+    const TokenLinks links{memory, memory + places};
+    launch(gpu_, places, LinkTokens{texts(pass), links});
+    launch(gpu_, places,
+           WordGradient<T>{texts(pass), links, slopes, tensors.parameter_gradients[0], channels_});
     launch_over(
         gpu_, width_ * channels_,
         PositionGradient<T>{texts(pass), slopes, tensors.parameter_gradients[1], channels_});

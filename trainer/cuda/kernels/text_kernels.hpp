@@ -49,36 +49,74 @@ struct EmbedTokens {
   }
 };
 
+/// Places with the same token as a chain: of each place the next one, and whether it is the first.
+struct TokenLinks {
+  std::int32_t* next;      ///< samples x width; kNoPlace: none
+  std::int32_t* is_first;  ///< samples x width: 1 or 0
+};
+inline constexpr std::int32_t kNoPlace = 0x7fffffff;
+
+/// A block a place of the batch.
+struct LinkTokens {
+  static constexpr int kPhases = kTreePhases + 2;
+  struct Found {
+    std::int32_t next;
+    bool earlier;
+    DDPRUN_HOST_DEVICE void operator+=(const Found& more) {
+      if (more.next < next) next = more.next;
+      earlier = earlier || more.earlier;
+    }
+  };
+  struct Shared {
+    BlockTree<Found> tree;
+  };
+  Texts texts;
+  TokenLinks links;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at, int phase, Shared& shared) const {
+    const std::size_t own = at.block;
+    if (!texts.is_token(own)) return;
+    if (phase == 0) {
+      const std::int32_t token = texts.tokens[own];
+      const std::size_t places = texts.samples * texts.width;
+      Found mine{kNoPlace, false};
+      for (std::size_t place = at.thread; place < places; place += kBlockThreads) {
+        if (place == own || texts.tokens[place] != token || !texts.is_token(place)) continue;
+        if (place < own) {
+          mine.earlier = true;
+        } else {
+          mine.next = static_cast<std::int32_t>(place);
+          break;
+        }
+      }
+      shared.tree.places[at.thread] = mine;
+    } else if (phase <= kTreePhases) {
+      shared.tree.add(at.thread, phase);
+    } else if (at.thread == 0) {
+      links.next[own] = shared.tree.places[0].next;
+      links.is_first[own] = shared.tree.places[0].earlier ? 0 : 1;
+    }
+  }
+};
+
 /// A block a place of the batch: if no earlier one has its token, it sums the slopes of all places
 /// that have it, in their order, and adds that to the table.
 template <class T>
 struct WordGradient {
-  static constexpr int kPhases = 3;
-  struct Shared {
-    bool earlier;
-  };
   Texts texts;
+  TokenLinks links;
   const T* slopes;
   float* words;
   std::size_t channels;
-  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at, int phase, Shared& shared) const {
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
     const std::size_t own = at.block;
-    if (!texts.is_token(own)) return;
-    const std::int32_t token = texts.tokens[own];
-    if (phase == 0) {
-      if (at.thread == 0) shared.earlier = false;
-    } else if (phase == 1) {
-      for (std::size_t place = at.thread; place < own; place += kBlockThreads)
-        if (texts.tokens[place] == token && texts.is_token(place)) shared.earlier = true;
-    } else if (!shared.earlier) {
-      const std::size_t places = texts.samples * texts.width;
-      for (std::size_t c = at.thread; c < channels; c += kBlockThreads) {
-        float sum = 0;
-        for (std::size_t place = own; place < places; ++place)
-          if (texts.tokens[place] == token && texts.is_token(place))
-            sum += load(slopes[place * channels + c]);
-        words[static_cast<std::size_t>(token) * channels + c] += sum;
-      }
+    if (!texts.is_token(own) || links.is_first[own] == 0) return;
+    float* const word = words + static_cast<std::size_t>(texts.tokens[own]) * channels;
+    for (std::size_t c = at.thread; c < channels; c += kBlockThreads) {
+      float sum = 0;
+      for (auto place = static_cast<std::int32_t>(own); place != kNoPlace;
+           place = links.next[place])
+        sum += load(slopes[static_cast<std::size_t>(place) * channels + c]);
+      word[c] += sum;
     }
   }
 };
@@ -294,7 +332,7 @@ template <class T>
 using TextKernelsOf =
     KernelList<EmbedTokens<T>, WordGradient<T>, PositionGradient<T>, SplitHeads<T>, MergeHeads<T>,
                AttentionForward<T>, AttentionGradient<T>>;
-using TextKernels =
-    Concatenated<TextKernelsOf<float>, TextKernelsOf<Half>, TextKernelsOf<BFloat16>>::type;
+using TextKernels = Concatenated<KernelList<LinkTokens>, TextKernelsOf<float>, TextKernelsOf<Half>,
+                                 TextKernelsOf<BFloat16>>::type;
 
 }  // namespace ddprun::trainer::cuda
