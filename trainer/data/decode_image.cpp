@@ -69,7 +69,13 @@ void check_image_size(std::uint64_t width, std::uint64_t height, std::uint64_t b
 
 ByteImage decode_image(std::span<const std::uint8_t> bytes, int channels, const std::string& name) {
   try {
-    return with_channels(decode(bytes), channels);
+    ByteImage image = decode(bytes);
+    std::uint64_t most = image.decode_bytes;
+    const std::uint64_t before = image.shape.channels == channels ? 0 : image.pixels.size();
+    image = with_channels(std::move(image), channels);
+    most = std::max(most, before + image.pixels.size());
+    image.decode_bytes = bytes.size() + most;
+    return image;
   } catch (const DataError& error) {
     throw DataError(name + ": " + printable(error.what()));
   }
@@ -123,11 +129,19 @@ ByteImage upright(ByteImage image, int orientation) {
   return result;
 }
 
-int exif_orientation(std::span<const std::uint8_t> segment) {
-  constexpr std::array<std::uint8_t, 6> kExif{'E', 'x', 'i', 'f', 0, 0};
-  if (!begins_with(segment, kExif)) return 1;
-  const auto tiff = segment.subspan(kExif.size());
-  if (tiff.size() < 8) return 1;
+ByteImage turned(ByteImage image, int orientation, std::uint64_t decoding) {
+  const std::uint64_t pixels = image.pixels.size();
+  const bool is_copied = orientation > 1 && orientation <= 8;
+  image = upright(std::move(image), orientation);
+  image.decode_bytes = std::max(decoding, is_copied ? 2 * pixels : pixels);
+  return image;
+}
+
+int exif_orientation(std::span<const std::uint8_t> exif) {
+  constexpr std::array<std::uint8_t, 6> kPrefix{'E', 'x', 'i', 'f', 0, 0};
+  constexpr std::array<std::uint8_t, 4> kLittle{'I', 'I', 42, 0}, kBig{'M', 'M', 0, 42};
+  const auto tiff = exif.subspan(begins_with(exif, kPrefix) ? kPrefix.size() : 0);
+  if (!begins_with(tiff, kLittle) && !begins_with(tiff, kBig)) return 1;
   const TiffNumbers numbers(tiff, tiff[0] == 'I');
   const std::size_t directory = numbers.at(4, 4);
   const std::size_t entries = numbers.at(directory, 2);

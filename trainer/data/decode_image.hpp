@@ -15,6 +15,9 @@ namespace ddprun::trainer {
 struct ByteImage {
   ImageShape shape;
   std::vector<std::uint8_t> pixels;
+  /// The most that was held at one time to decode it, with these pixels and those of the file; 0:
+  /// it was not decoded.
+  std::uint64_t decode_bytes = 0;
 };
 
 /// Larger images are refused before anything is allocated for them.
@@ -23,7 +26,7 @@ inline constexpr std::uint64_t kImagePixelsMax = std::uint64_t{1} << 26;
 
 /// Decodes a file of JPEG or PNG, told apart by its first bytes, to 1 (grey) or 3 (red, green,
 /// blue) channels of 8 bits: palettes are looked up, 16 bits become 8, alpha is left out, CMYK
-/// becomes RGB, and a JPEG is turned as its EXIF data says. Throws DataError that begins with
+/// becomes RGB, and an image is turned as its EXIF data says. Throws DataError that begins with
 /// `name`: another format, damaged, cut short, too large. Pure.
 ByteImage decode_image(std::span<const std::uint8_t> bytes, int channels, const std::string& name);
 
@@ -34,7 +37,8 @@ ByteImage with_channels(ByteImage image, int channels);
 /// Turned and mirrored so that an image with this EXIF orientation (1 to 8) is upright.
 ByteImage upright(ByteImage image, int orientation);
 
-/// The orientation in a JPEG's EXIF segment (without its marker and length); 1 if it has none.
-int exif_orientation(std::span<const std::uint8_t> segment);
+/// The orientation in EXIF data, a TIFF structure; 1 if it has none. Bytes of a JPEG's segment
+/// (without its marker and length) or of a PNG's chunk: with the prefix "Exif" or without.
+int exif_orientation(std::span<const std::uint8_t> exif);
 
 }  // namespace ddprun::trainer

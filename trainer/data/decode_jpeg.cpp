@@ -6,8 +6,10 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "trainer/data/data_set.hpp"
 #include "trainer/data/decoders.hpp"
@@ -50,10 +52,15 @@ class JpegReader {
                               .width = static_cast<int>(info_.image_width),
                               .channels = is_cmyk ? 4 : channels_of(info_.out_color_space)},
                     .pixels = {}};
+    std::uint64_t held = sample_size(image.shape);
+    if (jpeg_has_multiple_scans(&info_) != FALSE) held += coefficient_bytes();
     image.pixels.resize(sample_size(image.shape));
     if (!read_rows(image.pixels.data(), sample_size(image.shape) / info_.image_height)) refuse();
-    if (is_cmyk) image = rgb_of(image, info_.saw_Adobe_marker != 0);
-    return upright(std::move(image), orientation);
+    if (is_cmyk) {
+      image = rgb_of(image);
+      held = std::max<std::uint64_t>(held, image.pixels.size() / 3 * (4 + 3));
+    }
+    return turned(std::move(image), orientation, held);
   }
 
  private:
@@ -66,6 +73,15 @@ class JpegReader {
            code != JWRN_TOO_MUCH_DATA;
   }
   static int channels_of(J_COLOR_SPACE space) { return space == JCS_GRAYSCALE ? 1 : 3; }
+
+  /// Of all blocks, which libjpeg holds until the last scan of a progressive file is read.
+  [[nodiscard]] std::uint64_t coefficient_bytes() const {
+    std::uint64_t blocks = 0;
+    for (int i = 0; i < info_.num_components; ++i)
+      blocks +=
+          std::uint64_t{info_.comp_info[i].width_in_blocks} * info_.comp_info[i].height_in_blocks;
+    return blocks * sizeof(JBLOCK);
+  }
 
   [[noreturn]] void fail(j_common_ptr info, const char* text = nullptr) {
     if (text != nullptr) {
@@ -129,17 +145,16 @@ class JpegReader {
     return true;
   }
 
-  /// Adobe's programs store CMYK inverted.
-  static ByteImage rgb_of(const ByteImage& cmyk, bool is_inverted) {
+  /// Inverted CMYK, as Adobe's programs store it. Files of other programs without Adobe's marker
+  /// are read so, too, as Pillow and torchvision read them.
+  static ByteImage rgb_of(const ByteImage& cmyk) {
     ByteImage rgb{.shape = cmyk.shape, .pixels = {}};
     rgb.shape.channels = 3;
     rgb.pixels.reserve(sample_size(rgb.shape));
-    const unsigned flip = is_inverted ? 0 : 255;
     for (std::size_t i = 0; i < cmyk.pixels.size(); i += 4) {
-      const unsigned white = cmyk.pixels[i + 3] ^ flip;
+      const unsigned white = cmyk.pixels[i + 3];
       for (std::size_t c = 0; c < 3; ++c)
-        rgb.pixels.push_back(
-            static_cast<std::uint8_t>(((cmyk.pixels[i + c] ^ flip) * white + 127) / 255));
+        rgb.pixels.push_back(static_cast<std::uint8_t>((cmyk.pixels[i + c] * white + 127) / 255));
     }
     return rgb;
   }

@@ -1,13 +1,17 @@
 // libpng ends an error by a jump. The functions that it may leave that way have no objects to be
 // destroyed: those belong to PngReader, which outlives them.
 #include <png.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
+#include "trainer/data/big_endian.hpp"
 #include "trainer/data/data_set.hpp"
 #include "trainer/data/decoders.hpp"
 #include "trainer/error.hpp"
@@ -17,19 +21,37 @@ namespace {
 
 /// Eight of a byte in the file, which is one of 1032 or so when it is unpacked.
 constexpr std::uint64_t kPngPixelsOfByte = 8 * 1100;
-constexpr png_alloc_size_t kChunkBytesMax = 8U << 20;
+constexpr std::size_t kSignatureBytes = 8;
+
+/// Read here, because libpng would hold the chunk and does not see one behind the pixels.
+int orientation_of(std::span<const std::uint8_t> bytes) {
+  constexpr std::size_t kHead = 8, kChecksum = 4, kKind = 4;
+  constexpr std::array<std::uint8_t, kKind> kExif{'e', 'X', 'I', 'f'};
+  std::span<const std::uint8_t> rest = bytes.subspan(std::min(kSignatureBytes, bytes.size()));
+  while (rest.size() >= kHead + kChecksum) {
+    const std::size_t size = big_endian(rest);
+    if (size > rest.size() - kHead - kChecksum) break;
+    const auto checked = rest.subspan(kKind, kKind + size);
+    const bool is_exif = std::equal(kExif.begin(), kExif.end(), checked.begin());
+    if (is_exif &&
+        crc32_z(0, checked.data(), checked.size()) == big_endian(rest.subspan(kHead + size)))
+      return exif_orientation(checked.subspan(kKind));
+    rest = rest.subspan(kHead + size + kChecksum);
+  }
+  return 1;
+}
 
 class PngReader {
  public:
-  explicit PngReader(std::span<const std::uint8_t> bytes) : rest_(bytes), bytes_(bytes.size()) {}
+  explicit PngReader(std::span<const std::uint8_t> bytes) : bytes_(bytes), rest_(bytes) {}
   ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
   ByteImage read() {
     if (!read_header()) refuse();
-    check_image_size(png_get_image_width(png_, info_), png_get_image_height(png_, info_), bytes_,
-                     kPngPixelsOfByte);
+    check_image_size(png_get_image_width(png_, info_), png_get_image_height(png_, info_),
+                     bytes_.size(), kPngPixelsOfByte);
     if (!choose_colours()) refuse();
     ByteImage image{.shape = {.height = static_cast<int>(png_get_image_height(png_, info_)),
                               .width = static_cast<int>(png_get_image_width(png_, info_)),
@@ -44,7 +66,8 @@ class PngReader {
     rows_.resize(rows);
     for (std::size_t row = 0; row < rows; ++row) rows_[row] = image.pixels.data() + row * row_bytes;
     if (!read_rows()) refuse();
-    return image;
+    const std::uint64_t held = image.pixels.size();
+    return turned(std::move(image), orientation_of(bytes_), held);
   }
 
  private:
@@ -74,7 +97,10 @@ class PngReader {
     png_set_read_fn(png_, this, give);
     // Else libpng's own limits, which are lower for images that we would name as too large.
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-    png_set_chunk_malloc_max(png_, kChunkBytesMax);
+    // Neither texts nor profiles are unpacked: a small file could fill the memory with them. What
+    // pixels need, palettes and transparent colours, is read all the same.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+    png_set_chunk_malloc_max(png_, 0);  // else a large text that is skipped is refused
     png_read_info(png_, info_);
     return true;
   }
@@ -96,8 +122,8 @@ class PngReader {
     return true;
   }
 
+  std::span<const std::uint8_t> bytes_;
   std::span<const std::uint8_t> rest_;  // not given to libpng yet
-  std::uint64_t bytes_;
   std::array<char, 200> text_{"not enough memory"};
   std::jmp_buf jump_{};
   png_structp png_ = nullptr;

@@ -8,9 +8,13 @@
 
 namespace ddprun::trainer {
 
-/// As the file has it: 1 or 3 channels. Throws DataError without the file's name.
+/// As the file has it: 1 or 3 channels. ByteImage::decode_bytes is without the file. Throws
+/// DataError without its name.
 ByteImage decode_jpeg(std::span<const std::uint8_t> bytes);
 ByteImage decode_png(std::span<const std::uint8_t> bytes);
+
+/// upright(), with the bytes of what was held: `decoding` until then.
+ByteImage turned(ByteImage image, int orientation, std::uint64_t decoding);
 
 /// Throws DataError where an image of these sides is too large, or larger than `bytes` bytes of a
 /// file can be: `pixels_of_byte` is the most that one byte of this format describes.

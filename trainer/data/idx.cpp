@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "trainer/data/big_endian.hpp"
 #include "trainer/data/read_file.hpp"
 #include "trainer/error.hpp"
 
@@ -14,11 +15,6 @@ constexpr std::uint8_t kUnsignedByte = 0x08;
 
 [[noreturn]] void refuse(const std::string& file, std::size_t offset, const std::string& why) {
   throw DataError(fmt::format("{}: offset {}: {}", file, offset, why));
-}
-
-std::uint32_t big_endian(std::span<const std::uint8_t> bytes) {
-  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
-         std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
 }
 
 IdxHeader parse_with_rank(std::span<const std::uint8_t> bytes, const std::string& file,

@@ -74,6 +74,8 @@ TEST_CASE("every kind of JPEG and PNG has the pixels that Pillow gives it") {
   // Recorded from Pillow 13.0.
   const Case cases[] = {
       {"jpeg/cmyk", 20, 28, {{{40, 220, 60}, {159, 196, 122}, {75, 132, 118}}}},
+      {"jpeg/cmyk_without_adobe", 20, 28, {{{40, 220, 60}, {159, 196, 122}, {75, 132, 118}}}},
+      {"jpeg/ycck", 20, 28, {{{42, 219, 65}, {160, 196, 125}, {77, 132, 121}}}},
       {"jpeg/colour", 20, 28, {{{46, 216, 66}, {159, 197, 122}, {76, 132, 119}}}},
       {"jpeg/grey", 20, 28, {{{148, 148, 148}, {177, 177, 177}, {114, 114, 114}}}},
       {"jpeg/progressive", 20, 28, {{{46, 216, 66}, {159, 197, 122}, {76, 132, 119}}}},
@@ -84,6 +86,8 @@ TEST_CASE("every kind of JPEG and PNG has the pixels that Pillow gives it") {
       {"png/grey_alpha", 20, 28, {{{148, 148, 148}, {177, 177, 177}, {113, 113, 113}}}},
       {"png/one_bit", 20, 28, {{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}}},
       {"png/palette", 20, 28, {{{58, 200, 78}, {152, 200, 118}, {58, 116, 120}}}},
+      {"png/turned", 28, 20, {{{40, 68, 136}, {61, 204, 77}, {117, 108, 149}}}},
+      {"png/turned_at_end", 28, 20, {{{229, 220, 141}, {208, 84, 200}, {152, 180, 128}}}},
       {"png/sixteen_bits", 20, 28, {{{0, 0, 0}, {136, 136, 136}, {52, 52, 52}}}},
   };
   for (const Case& one : cases) {
@@ -103,6 +107,23 @@ TEST_CASE("every kind of JPEG and PNG has the pixels that Pillow gives it") {
     CHECK(std::abs(pixel_of(grey, 3, 17)[0] - luma) <= (is_jpeg ? 2 : 0));
   }
   CHECK(pixel_of(decode_image(file_of("png/one_bit"), 1, ""), 0, 1)[0] == 255);
+}
+
+TEST_CASE("what decoding holds is counted: the file, pixels and their copies, coefficients") {
+  constexpr std::uint64_t kGrey = 20 * 28;
+  const auto held = [](const char* name, int channels) {
+    const Bytes bytes = file_of(name);
+    return decode_image(bytes, channels, name).decode_bytes - bytes.size();
+  };
+  CHECK(held("jpeg/colour", 3) == 3 * kGrey);
+  CHECK(held("jpeg/colour", 1) == (3 + 1) * kGrey);
+  CHECK(held("jpeg/grey", 3) == (1 + 3) * kGrey);
+  CHECK(held("jpeg/turned", 3) == 2 * 3 * kGrey);
+  CHECK(held("jpeg/cmyk", 3) == (4 + 3) * kGrey);
+  CHECK(held("png/turned", 3) == 2 * 3 * kGrey);
+  CHECK(held("png/palette", 3) == 3 * kGrey);
+  // 3 rows of 4 blocks, of 64 coefficients of two bytes.
+  CHECK(held("jpeg/grey_progressive", 1) == kGrey + 3 * 4 * 64 * 2);
 }
 
 TEST_CASE("a file that is cut short anywhere is refused with its name") {
