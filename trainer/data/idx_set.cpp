@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "trainer/data/idx.hpp"
+#include "trainer/data/image_files.hpp"
 #include "trainer/data/image_shape.hpp"
 #include "trainer/data/label_range.hpp"
 #include "trainer/data/read_file.hpp"
@@ -44,8 +45,11 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::o
     train.classes = test.classes = agree_on_classes(labels_of(train, files.train_targets),
                                                     labels_of(test, files.test_targets), head);
   }
-  return make_image_sets(folder, fit_images(std::move(train), shape),
-                         fit_images(std::move(test), shape));
+  TrainAndTest sets = make_image_sets(folder, fit_images(std::move(train), shape),
+                                      fit_images(std::move(test), shape));
+  if (target == Target::mask)
+    check_masks(sets, folder, kMaskThreshold, "look at the files of masks");
+  return sets;
 }
 
 std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target,

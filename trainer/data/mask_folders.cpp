@@ -88,25 +88,21 @@ ImageLists list_all(const std::filesystem::path& folder, const ImageSettings& se
   return split;
 }
 
-void check_masks(const std::filesystem::path& folder, const ImageSettings& settings,
-                 const ScannedImages& train) {
+void check_any(const std::filesystem::path& folder, const ScannedImages& train) {
   if (train.files.empty())
     throw DataError(fmt::format("{}: no training image can be used: {}", folder.string(),
                                 train.skipped.reasons.front()));
-  if (train.marked_pixels != 0 && train.marked_pixels != train.mask_pixels) return;
-  throw DataError(
-      fmt::format("{}: {} pixel of the training masks has a value of {} or more, so "
-                  "there is nothing to learn: give another --mask-threshold",
-                  folder.string(), train.marked_pixels == 0 ? "no" : "every",
-                  settings.mask_threshold.value_or(kMaskThreshold)));
 }
 
 }  // namespace
 
 TrainAndTest load_mask_folders(const std::filesystem::path& folder, const ImageSettings& settings) {
-  return read_image_lists(
-      folder, list_all(folder, settings), settings,
-      [&](const ScannedImages& train) { check_masks(folder, settings, train); });
+  TrainAndTest sets =
+      read_image_lists(folder, list_all(folder, settings), settings,
+                       [&](const ScannedImages& train) { check_any(folder, train); });
+  check_masks(sets, folder, settings.mask_threshold.value_or(kMaskThreshold),
+              "give another --mask-threshold");
+  return sets;
 }
 
 std::uint64_t known_mask_folder_bytes(const std::filesystem::path& folder,

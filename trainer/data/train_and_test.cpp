@@ -1,7 +1,10 @@
 #include "trainer/data/train_and_test.hpp"
 
+#include <fmt/format.h>
+
 #include "base/assert.hpp"
 #include "trainer/data/image_shape.hpp"
+#include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 
@@ -15,6 +18,24 @@ TrainAndTest make_image_sets(const std::filesystem::path& folder, ByteImages tra
   sets.train = std::make_unique<ByteImageSet>(name, std::move(train), normalization);
   sets.test = std::make_unique<ByteImageSet>(name, std::move(test), normalization);
   return sets;
+}
+
+void check_masks(const TrainAndTest& sets, const std::filesystem::path& folder, int threshold,
+                 const std::string& remedy) {
+  struct Part {
+    const DataSet& set;
+    const char* name;
+    const char* then;
+  };
+  for (const Part& part : {Part{*sets.train, "training", "there is nothing to learn"},
+                           Part{*sets.test, "held-out", "IoU and F1 measure nothing"}}) {
+    const std::uint64_t inside = part.set.mask_pixels();
+    const std::uint64_t all = part.set.size() * mask_size(part.set.shape());
+    if (inside != 0 && inside != all) continue;
+    throw DataError(fmt::format("{}: {} pixel of the {} masks has a value of {} or more, so {}: {}",
+                                folder.string(), inside == 0 ? "no" : "every", part.name, threshold,
+                                part.then, remedy));
+  }
 }
 
 std::string set_name(const std::filesystem::path& folder, ImageShape shape) {

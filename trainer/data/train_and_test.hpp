@@ -23,6 +23,12 @@ struct TrainAndTest {
 TrainAndTest make_image_sets(const std::filesystem::path& folder, ByteImages train,
                              ByteImages test);
 
+/// Throws DataError where all masks of one of the sets have one value: then there is nothing to
+/// learn, and IoU and F1 measure nothing. A pixel belongs to a mask from the value `threshold` on.
+/// `remedy` ends the text.
+void check_masks(const TrainAndTest& sets, const std::filesystem::path& folder, int threshold,
+                 const std::string& remedy);
+
 /// Of a set of images in `folder`: "cats 64x64x3".
 std::string set_name(const std::filesystem::path& folder, ImageShape shape);
 

@@ -189,6 +189,44 @@ TEST_CASE("generated data has masks where a model learns masks, and a folder may
   CHECK(load(directory.path().string()).train->target() == Target::label);
 }
 
+TEST_CASE("masks of one value are refused, in the set for training and the held-out one") {
+  const test::TempDir directory;
+  write_set(directory);
+  write_images(directory / "train-masks-idx3-ubyte", 4, 8);
+  write_images(directory / "t10k-masks-idx3-ubyte", 2, 8);
+  const auto load_masks = [&] {
+    return load(directory.path().string(), kGrey, DataKind::masked_images);
+  };
+  CHECK_NOTHROW(load_masks());
+  const auto fill = [&](const char* name, std::uint8_t count, int value) {
+    write_images(directory / name, count, 8);
+    std::fstream file(directory / name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(16);
+    for (int i = 0; i < count * 64; ++i) file.put(static_cast<char>(value));
+  };
+  SECTION("none of the training masks") {
+    fill("train-masks-idx3-ubyte", 4, 127);
+    CHECK_THROWS_WITH(
+        load_masks(),
+        Contains("no pixel of the training masks has a value of 128 or more, so there "
+                 "is nothing to learn: look at the files of masks"));
+  }
+  SECTION("all of the training masks") {
+    fill("train-masks-idx3-ubyte", 4, 128);
+    CHECK_THROWS_WITH(load_masks(), Contains("every pixel of the training masks"));
+  }
+  SECTION("none of the held-out masks") {
+    fill("t10k-masks-idx3-ubyte", 2, 0);
+    CHECK_THROWS_WITH(load_masks(),
+                      Contains("no pixel of the held-out masks has a value of 128 or more, so IoU "
+                               "and F1 measure nothing"));
+  }
+  SECTION("all of the held-out masks") {
+    fill("t10k-masks-idx3-ubyte", 2, 255);
+    CHECK_THROWS_WITH(load_masks(), Contains("every pixel of the held-out masks"));
+  }
+}
+
 TEST_CASE("the bytes of generated sets are known before they are drawn") {
   const auto bytes = [](const TrainAndTest& sets) {
     return sets.train->bytes() + sets.test->bytes();

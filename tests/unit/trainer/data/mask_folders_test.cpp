@@ -142,5 +142,22 @@ TEST_CASE("masks of one value are refused with the threshold") {
   CHECK_THROWS_WITH(load_data(request), Contains("every pixel of the training masks"));
 }
 
+TEST_CASE("held-out masks of one value are refused, too, in memory and as files") {
+  const MaskFolder folder;
+  folder.add("train/", "1");
+  folder.add_file("test/images/2.png", "png/colour");
+  // Of values from 80 to 195; those of the training mask end at 213.
+  folder.add_file("test/masks/2.png", "png/palette");
+  DataRequest request = folder.request();
+  request.images.memory = GENERATE(std::uint64_t{1} << 30, std::uint64_t{1});
+  request.images.mask_threshold = 200;
+  CHECK_THROWS_WITH(load_data(request),
+                    Contains("no pixel of the held-out masks has a value of 200 "
+                             "or more, so IoU and F1 measure nothing: give "
+                             "another --mask-threshold"));
+  request.images.mask_threshold = 120;
+  CHECK(load_data(request).test->mask_pixels() > 0);
+}
+
 }  // namespace
 }  // namespace ddprun::trainer
