@@ -7,6 +7,20 @@
 
 namespace ddprun::trainer {
 
+std::size_t count_images(const ByteImages& images) {
+  return images.pixels.size() / sample_size(images.shape);
+}
+
+std::uint64_t bytes_of(const ByteImages& images) {
+  return images.pixels.size() + images.labels.size() * kLabelBytes + images.masks.size();
+}
+
+std::uint64_t count_marked(std::span<const std::uint8_t> mask) {
+  constexpr std::uint8_t kHalf = 128;  // the first byte from 0.5 on
+  return static_cast<std::uint64_t>(
+      std::count_if(mask.begin(), mask.end(), [](std::uint8_t value) { return value >= kHalf; }));
+}
+
 ChannelSums::ChannelSums(int channels)
     : sum_(static_cast<std::size_t>(channels)), square_sum_(sum_.size()) {}
 
@@ -68,7 +82,7 @@ std::uint64_t hash_of(const ByteImages& images) {
   }
   const std::size_t size = sample_size(images.shape);
   const std::size_t of_mask = mask_size(images.shape);
-  for (std::size_t i = 0; i < images.pixels.size() / size; ++i)
+  for (std::size_t i = 0; i < count_images(images); ++i)
     hash.add(std::span(images.pixels).subspan(i * size, size),
              std::span(images.masks).subspan(i * of_mask, of_mask));
   return hash.end();
@@ -79,7 +93,7 @@ std::uint64_t hash_of(const ByteImages& images) {
 ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization normalization)
     : name_(std::move(name)),
       images_(std::move(images)),
-      size_(images_.pixels.size() / sample_size(images_.shape)),
+      size_(count_images(images_)),
       normalization_(std::move(normalization)),
       content_hash_(hash_of(images_)) {
   const auto channels = static_cast<std::size_t>(images_.shape.channels);
@@ -108,11 +122,6 @@ void ByteImageSet::read_image(std::size_t index, std::span<std::uint8_t> pixels,
   std::copy_n(images_.masks.data() + index * of_mask, of_mask, mask.data());
 }
 
-std::uint64_t ByteImageSet::mask_pixels() const {
-  constexpr std::uint8_t kHalf = 128;  // the first byte from 0.5 on
-  return static_cast<std::uint64_t>(
-      std::count_if(images_.masks.begin(), images_.masks.end(),
-                    [](std::uint8_t value) { return value >= kHalf; }));
-}
+std::uint64_t ByteImageSet::mask_pixels() const { return count_marked(images_.masks); }
 
 }  // namespace ddprun::trainer

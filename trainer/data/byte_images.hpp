@@ -14,6 +14,13 @@ struct ByteImages {
   std::vector<ImageLabel> labels;   ///< empty: there are masks
   std::vector<std::uint8_t> masks;  ///< size x height x width, 255 where a pixel belongs to it
 };
+inline constexpr std::uint64_t kLabelBytes = sizeof(decltype(ByteImages::labels)::value_type);
+
+std::size_t count_images(const ByteImages& images);
+/// That they take in memory.
+std::uint64_t bytes_of(const ByteImages& images);
+/// Which of these pixels of masks belong to them (is_in_mask()).
+std::uint64_t count_marked(std::span<const std::uint8_t> mask);
 
 /// Sums over pixels that come one sample after the other.
 class ChannelSums {
@@ -64,10 +71,7 @@ class ByteImageSet final : public DataSet {
   [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
   /// See ContentHash.
   [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
-  [[nodiscard]] std::uint64_t bytes() const override {
-    return images_.pixels.size() + images_.labels.size() * sizeof(ImageLabel) +
-           images_.masks.size();
-  }
+  [[nodiscard]] std::uint64_t bytes() const override { return bytes_of(images_); }
   [[nodiscard]] std::int32_t label(std::size_t index) const override;
   void read_image(std::size_t index, std::span<std::uint8_t> pixels,
                   std::span<std::uint8_t> mask) const override;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "trainer/data/read_file.hpp"
-#include "trainer/data/resize.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -81,21 +80,21 @@ void append_cifar(std::span<const std::uint8_t> bytes, const std::string& file,
   }
 }
 
-TrainAndTest load_cifar(const std::filesystem::path& folder,
-                        const std::optional<ImageShape>& shape) {
-  ByteImages train = fit_images(read_files(folder, kTrainFiles), shape);
+TrainAndTest load_cifar(const std::filesystem::path& folder, const ImageFit& fit) {
+  ByteImages train = read_files(folder, kTrainFiles);
   TrainAndTest sets =
-      make_image_sets(folder, std::move(train), fit_images(read_files(folder, kTestFiles), shape));
+      make_fitted_sets(folder, std::move(train), read_files(folder, kTestFiles), fit);
   sets.class_names = {"airplane", "automobile", "bird",  "cat",  "deer",
                       "dog",      "frog",       "horse", "ship", "truck"};
   return sets;
 }
 
-std::uint64_t known_cifar_bytes(const std::filesystem::path& folder,
-                                const std::optional<ImageShape>& shape) {
+std::uint64_t known_cifar_bytes(const std::filesystem::path& folder, const ImageFit& fit) {
   const std::uint64_t records =
       (bytes_of(folder, kTrainFiles) + bytes_of(folder, kTestFiles)) / kCifarRecord;
-  return records * (sizeof(ImageLabel) + (shape ? sample_size(*shape) : kCifarRecord - 1));
+  const std::uint64_t own = records * (kLabelBytes + kCifarRecord - 1);
+  if (!fit.shape) return own;
+  return fitted_bytes(own, records * (kLabelBytes + sample_size(*fit.shape)), fit);
 }
 
 }  // namespace ddprun::trainer

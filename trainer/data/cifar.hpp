@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "trainer/data/train_and_test.hpp"
+#include "trainer/data/resized_set.hpp"
 
 namespace ddprun::trainer {
 
@@ -26,12 +26,10 @@ inline constexpr std::size_t kCifarRecord = 1 + 3 * kCifarPlane;
 void append_cifar(std::span<const std::uint8_t> bytes, const std::string& file, ByteImages& images);
 
 /// data_batch_1.bin to data_batch_5.bin for training, test_batch.bin held out, all in `folder`.
-/// `shape`: that they are resized to. Throws DataError that names the missing or damaged file.
-TrainAndTest load_cifar(const std::filesystem::path& folder,
-                        const std::optional<ImageShape>& shape);
+/// Throws DataError that names the missing or damaged file.
+TrainAndTest load_cifar(const std::filesystem::path& folder, const ImageFit& fit);
 
 /// Bytes that they are going to take.
-std::uint64_t known_cifar_bytes(const std::filesystem::path& folder,
-                                const std::optional<ImageShape>& shape);
+std::uint64_t known_cifar_bytes(const std::filesystem::path& folder, const ImageFit& fit);
 
 }  // namespace ddprun::trainer

@@ -37,8 +37,11 @@ class DataSet {
   [[nodiscard]] virtual std::uint64_t content_hash() const = 0;
   /// That the set takes in memory.
   [[nodiscard]] virtual std::uint64_t bytes() const = 0;
-  /// False: an image is decoded whenever it is read; a SampleReader does that ahead.
+  /// False: an image is decoded or resized whenever it is read; a SampleReader does that ahead.
   [[nodiscard]] virtual bool is_in_memory() const { return true; }
+  /// The most that reading one sample takes beside the set and the sample, where the set is not in
+  /// memory.
+  [[nodiscard]] virtual std::uint64_t reading_bytes() const { return 0; }
 
   /// Of sample `index` (below size()), 0 to classes() - 1; of masks 0.
   [[nodiscard]] virtual std::int32_t label(std::size_t index) const = 0;

@@ -7,7 +7,6 @@
 #include "trainer/data/image_shape.hpp"
 #include "trainer/data/label_range.hpp"
 #include "trainer/data/read_file.hpp"
-#include "trainer/data/resize.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -32,7 +31,7 @@ std::uint64_t claimed_count(const std::filesystem::path& images) {
 }  // namespace
 
 TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::optional<int> head,
-                      const std::optional<ImageShape>& shape) {
+                      const ImageFit& fit) {
   const IdxFolder files = find_idx_folder(folder, target);
   ByteImages train = read_idx_pair(files.train_images, files.train_targets, target);
   ByteImages test = read_idx_pair(files.test_images, files.test_targets, target);
@@ -45,29 +44,26 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::o
     train.classes = test.classes = agree_on_classes(labels_of(train, files.train_targets),
                                                     labels_of(test, files.test_targets), head);
   }
-  TrainAndTest sets = make_image_sets(folder, fit_images(std::move(train), shape),
-                                      fit_images(std::move(test), shape));
+  TrainAndTest sets = make_fitted_sets(folder, std::move(train), std::move(test), fit);
   if (target == Target::mask)
     check_masks(sets, folder, kMaskThreshold, "look at the files of masks");
   return sets;
 }
 
 std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target,
-                              const std::optional<ImageShape>& shape) {
+                              const ImageFit& fit) {
   const IdxFolder files = find_idx_folder(folder, target);
-  if (shape) {
-    const std::uint64_t of_target = target == Target::mask ? mask_size(*shape) : sizeof(ImageLabel);
-    return (claimed_count(files.train_images) + claimed_count(files.test_images)) *
-           (sample_size(*shape) + of_target);
-  }
-  std::uint64_t bytes = 0;
+  std::uint64_t own = 0;
   for (const std::filesystem::path* const file :
        {&files.train_images, &files.train_targets, &files.test_images, &files.test_targets}) {
     std::error_code unreadable;  // reported by the reader
     const std::uintmax_t size = std::filesystem::file_size(*file, unreadable);
-    if (!unreadable && file->extension() != ".gz") bytes += size;
+    if (!unreadable && file->extension() != ".gz") own += size;
   }
-  return bytes;
+  if (!fit.shape) return own;
+  const std::uint64_t of_target = target == Target::mask ? mask_size(*fit.shape) : kLabelBytes;
+  const std::uint64_t images = claimed_count(files.train_images) + claimed_count(files.test_images);
+  return fitted_bytes(own, images * (sample_size(*fit.shape) + of_target), fit);
 }
 
 }  // namespace ddprun::trainer

@@ -5,18 +5,18 @@
 #include <filesystem>
 #include <optional>
 
-#include "trainer/data/train_and_test.hpp"
+#include "trainer/data/resized_set.hpp"
 
 namespace ddprun::trainer {
 
 /// Throws DataError that names the file, also where the sets do not belong together. `head` as of
-/// agree_on_classes(). `shape`: that the images are resized to.
+/// agree_on_classes(). Masks of one value are refused.
 TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::optional<int> head,
-                      const std::optional<ImageShape>& shape);
+                      const ImageFit& fit);
 
-/// Bytes that load_idx() comes to hold: with a `shape` by the numbers of images in the headers,
-/// else those of the files that are not compressed.
+/// Bytes that load_idx() comes to hold: resized images by the numbers in the headers, else
+/// those of the files that are not compressed.
 std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target,
-                              const std::optional<ImageShape>& shape);
+                              const ImageFit& fit);
 
 }  // namespace ddprun::trainer

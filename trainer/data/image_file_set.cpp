@@ -18,6 +18,7 @@ ImageFileSet::ImageFileSet(std::string name, ScannedImages scanned, int classes,
       classes_(classes),
       settings_(settings),
       content_hash_(scanned.content_hash),
+      reading_bytes_(scanned.decode_bytes),
       mask_pixels_(scanned.marked_pixels),
       normalization_(std::move(normalization)) {
   DDPRUN_ASSERT(hashes_.size() == files_.size(), "a hash of each sample");

@@ -24,6 +24,8 @@ class ImageFileSet final : public DataSet {
   /// Names, hashes and labels.
   [[nodiscard]] std::uint64_t bytes() const override;
   [[nodiscard]] bool is_in_memory() const override { return false; }
+  /// Of the files as they were when the set was made.
+  [[nodiscard]] std::uint64_t reading_bytes() const override { return reading_bytes_; }
   [[nodiscard]] std::int32_t label(std::size_t index) const override;
   /// Throws DataError that names the file where it is gone, or no longer what it was when the set
   /// was made.
@@ -43,6 +45,7 @@ class ImageFileSet final : public DataSet {
   int classes_;
   ImageSettings settings_;
   std::uint64_t content_hash_;
+  std::uint64_t reading_bytes_;
   std::uint64_t mask_pixels_;  // that belong to a mask
   Normalization normalization_;
 };

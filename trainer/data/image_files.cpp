@@ -40,15 +40,21 @@ std::vector<std::string> image_names(const std::filesystem::path& folder) {
   return names;
 }
 
-void read_image_file(const ImageFile& file, const ImageSettings& settings,
-                     std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask) {
+std::uint64_t read_image_file(const ImageFile& file, const ImageSettings& settings,
+                              std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask) {
   const ImageShape& shape = settings.shape;
   ByteImage image = read_image(file.image, shape.channels);
   const int height = image.shape.height;
   const int width = image.shape.width;
+  // While columns are resized, and then while rows are.
+  const std::uint64_t resizing =
+      mask_size({.height = height, .width = shape.width, .channels = 1}) *
+          static_cast<std::uint64_t>(shape.channels) +
+      std::max(image.pixels.size(), pixels.size());
+  std::uint64_t most = std::max(image.decode_bytes, resizing);
   const ByteImage sized = resize_bilinear(std::move(image), shape.height, shape.width);
   std::copy(sized.pixels.begin(), sized.pixels.end(), pixels.begin());
-  if (file.mask.empty()) return;
+  if (file.mask.empty()) return most;
   const ByteImage drawn = read_image(file.mask, 1);
   if (drawn.shape.height != height || drawn.shape.width != width) {
     throw DataError(fmt::format("{}: a mask of {}x{} pixels, but its image {} has {}x{}", file.mask,
@@ -58,6 +64,7 @@ void read_image_file(const ImageFile& file, const ImageSettings& settings,
   auto marked = mask.begin();
   for (const std::uint8_t value : resize_nearest(drawn, shape.height, shape.width).pixels)
     *marked++ = value >= threshold ? 255 : 0;
+  return std::max(most, sized.pixels.size() + drawn.decode_bytes);
 }
 
 }  // namespace ddprun::trainer

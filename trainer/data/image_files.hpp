@@ -39,9 +39,9 @@ std::vector<std::string> image_names(const std::filesystem::path& folder);
 
 /// Decodes one: resizes the image bilinearly and its mask to the nearest pixel, and makes mask
 /// pixels 0 or 255. `pixels` and `mask` have exactly the bytes of settings.shape; without a mask
-/// that is empty. Throws DataError that names the file: it cannot be used, or a mask has other
-/// sides than its image.
-void read_image_file(const ImageFile& file, const ImageSettings& settings,
-                     std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask);
+/// that is empty. Gives the most bytes that it held at one time beside these. Throws DataError that
+/// names the file: it cannot be used, or a mask has other sides than its image.
+std::uint64_t read_image_file(const ImageFile& file, const ImageSettings& settings,
+                              std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask);
 
 }  // namespace ddprun::trainer

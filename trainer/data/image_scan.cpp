@@ -1,6 +1,7 @@
 #include "trainer/data/image_scan.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -54,7 +55,7 @@ class Scan {
   void add(ImageFile file, std::span<const std::uint8_t> pixels,
            std::span<const std::uint8_t> mask) {
     result_.mask_pixels += mask.size();
-    result_.marked_pixels += static_cast<std::uint64_t>(std::count(mask.begin(), mask.end(), 255));
+    result_.marked_pixels += count_marked(mask);
     labels_.push_back(file.label);
     result_.files.push_back(std::move(file));
     if (keeps_) {
@@ -106,13 +107,18 @@ ScannedImages scan_image_files(std::vector<ImageFile> files, const ImageSettings
   const std::size_t pixels = sample_size(settings.shape);
   Scan scan(settings, files.size(), has_masks, keeps);
   Reasons reasons;
+  std::atomic<std::uint64_t> most_bytes = 0;
   DecodeQueue queue(
       {.sample_bytes = pixels + (has_masks ? mask_size(settings.shape) : 0),
        .samples = kWaitingSamples * static_cast<std::size_t>(std::max(1, settings.threads)),
        .threads = settings.threads},
       [&](std::size_t index, std::span<std::uint8_t> bytes) {
         try {
-          read_image_file(files[index], settings, bytes.first(pixels), bytes.subspan(pixels));
+          const std::uint64_t held =
+              read_image_file(files[index], settings, bytes.first(pixels), bytes.subspan(pixels));
+          std::uint64_t most = most_bytes.load();
+          while (held > most && !most_bytes.compare_exchange_weak(most, held)) {
+          }
         } catch (const DataError& error) {
           reasons.add(index, error.what());
         }
@@ -132,7 +138,9 @@ ScannedImages scan_image_files(std::vector<ImageFile> files, const ImageSettings
       }
     });
   }
-  return scan.end();
+  ScannedImages scanned = scan.end();
+  scanned.decode_bytes = most_bytes.load();
+  return scanned;
 }
 
 }  // namespace ddprun::trainer

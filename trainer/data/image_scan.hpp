@@ -23,6 +23,7 @@ struct ScannedImages {
   std::vector<ImageFile> files;  ///< that could be used
   ByteImages images;             ///< of these; without samples where they are not kept
   SkippedFiles skipped;
+  std::uint64_t decode_bytes = 0;  ///< the most that read_image_file() held of one of all files
   // Of images that are not kept.
   std::vector<std::uint64_t> hashes;  ///< sample_hash() of each
   std::uint64_t content_hash = 0;     ///< as ByteImageSet::content_hash()

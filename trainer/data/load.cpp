@@ -45,12 +45,9 @@ FolderFormat format_of(const DataRequest& request) {
   const FolderFormat format = decide_format(request.data, list_names(request.data), request.kind);
   const bool has_image_files =
       format == FolderFormat::mask_folders || format == FolderFormat::class_folders;
-  for (const auto& [option, is_given] : {std::pair("--data-memory", request.limits_memory),
-                                         std::pair("--skip-bad", request.images.skip_bad)}) {
-    if (is_given && !has_image_files) {
-      throw DataError(fmt::format("{} needs a folder with JPEG and PNG files: {} has none", option,
-                                  request.data));
-    }
+  if (request.images.skip_bad && !has_image_files) {
+    throw DataError(fmt::format("--skip-bad needs a folder with JPEG and PNG files: {} has none",
+                                request.data));
   }
   if (format == FolderFormat::mask_folders) return format;
   for (const auto& [option, is_given] :
@@ -68,6 +65,12 @@ Target target_of(DataKind kind) {
   return kind == DataKind::masked_images ? Target::mask : Target::label;
 }
 
+ImageFit fit_of(const DataRequest& request) {
+  return {.shape = request.other_shape,
+          .memory = request.images.memory,
+          .threads = request.images.threads};
+}
+
 }  // namespace
 
 TrainAndTest load_data(const DataRequest& request) {
@@ -80,11 +83,11 @@ TrainAndTest load_data(const DataRequest& request) {
   const std::filesystem::path folder = request.data;
   switch (format_of(request)) {
     case FolderFormat::idx:
-      return load_idx(folder, target_of(request.kind), request.head, request.other_shape);
+      return load_idx(folder, target_of(request.kind), request.head, fit_of(request));
     case FolderFormat::cifar:
-      return load_cifar(folder, request.other_shape);
+      return load_cifar(folder, fit_of(request));
     case FolderFormat::cifar_inside:
-      return load_cifar(folder / kCifarFolder, request.other_shape);
+      return load_cifar(folder / kCifarFolder, fit_of(request));
     case FolderFormat::tsv:
       return load_tsv(folder, request.texts, request.head);
     case FolderFormat::class_folders:
@@ -105,11 +108,11 @@ std::uint64_t known_data_bytes(const DataRequest& request) {
   const std::filesystem::path folder = request.data;
   switch (format_of(request)) {
     case FolderFormat::idx:
-      return known_idx_bytes(folder, target_of(request.kind), request.other_shape);
+      return known_idx_bytes(folder, target_of(request.kind), fit_of(request));
     case FolderFormat::cifar:
-      return known_cifar_bytes(folder, request.other_shape);
+      return known_cifar_bytes(folder, fit_of(request));
     case FolderFormat::cifar_inside:
-      return known_cifar_bytes(folder / kCifarFolder, request.other_shape);
+      return known_cifar_bytes(folder / kCifarFolder, fit_of(request));
     case FolderFormat::tsv:
       return known_tsv_bytes(folder);
     case FolderFormat::class_folders:

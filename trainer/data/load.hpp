@@ -23,8 +23,8 @@ inline constexpr const char* kGeneratedCracks = "generated-cracks";
 struct DataRequest {
   std::string data = kGeneratedData;          ///< one of these words, or a folder
   DataKind kind = DataKind::labelled_images;  ///< what the model learns from
-  ImageSettings images = {};   ///< of generated pictures the shape, of image files all
-  bool limits_memory = false;  ///< images.memory was asked for
+  /// Of generated pictures the shape, of image files all, of other files memory and threads.
+  ImageSettings images = {};
   /// Of CIFAR-10's and MNIST-like images, in place of their own.
   std::optional<ImageShape> other_shape = std::nullopt;
   std::optional<int> head = std::nullopt;  ///< outputs of the classifier, if they are given
@@ -37,9 +37,9 @@ struct DataRequest {
 TrainAndTest load_data(const DataRequest& request);
 
 /// Bytes that the sets of load_data() come to hold, as far as that is known before anything is
-/// read: all of generated data and of images (of those that do not fit images.memory little), but
-/// for MNIST-like files of their own size and TSV files, of which those that are not compressed
-/// count.
+/// read: all of generated data and of images (of those that do not fit images.memory what they are
+/// made from), but for MNIST-like files of their own size and TSV files, of which those that are
+/// not compressed count.
 std::uint64_t known_data_bytes(const DataRequest& request);
 
 }  // namespace ddprun::trainer

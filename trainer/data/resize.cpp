@@ -120,29 +120,35 @@ ByteImage resize_nearest(const ByteImage& image, int height, int width) {
   return result;
 }
 
-ByteImages fit_images(ByteImages images, const std::optional<ImageShape>& shape) {
-  if (!shape || images.shape == *shape) return images;
-  const std::size_t count = images.pixels.size() / sample_size(images.shape);
-  ByteImages result{.shape = *shape,
-                    .classes = images.classes,
-                    .pixels = {},
-                    .labels = std::move(images.labels),
-                    .masks = {}};
-  result.pixels.reserve(count * sample_size(*shape));
-  const auto append = [](const ByteImage& image, std::vector<std::uint8_t>& all) {
-    all.insert(all.end(), image.pixels.begin(), image.pixels.end());
-  };
+void fit_image(const ByteImages& images, std::size_t index, ImageShape shape,
+               std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask) {
+  const ByteImage image =
+      resize_bilinear(with_channels(part_of(images.pixels, index, images.shape), shape.channels),
+                      shape.height, shape.width);
+  DDPRUN_ASSERT(pixels.size() == image.pixels.size(), "room for an image");
+  std::copy(image.pixels.begin(), image.pixels.end(), pixels.begin());
+  if (images.masks.empty()) return;
   ImageShape mask_shape = images.shape;
   mask_shape.channels = 1;
-  for (std::size_t i = 0; i < count; ++i) {
-    append(resize_bilinear(with_channels(part_of(images.pixels, i, images.shape), shape->channels),
-                           shape->height, shape->width),
-           result.pixels);
-    if (!images.masks.empty()) {
-      append(resize_nearest(part_of(images.masks, i, mask_shape), shape->height, shape->width),
-             result.masks);
-    }
-  }
+  const ByteImage drawn =
+      resize_nearest(part_of(images.masks, index, mask_shape), shape.height, shape.width);
+  DDPRUN_ASSERT(mask.size() == drawn.pixels.size(), "room for a mask");
+  std::copy(drawn.pixels.begin(), drawn.pixels.end(), mask.begin());
+}
+
+ByteImages fit_images(ByteImages images, const std::optional<ImageShape>& shape) {
+  if (!shape || images.shape == *shape) return images;
+  const std::size_t count = count_images(images);
+  const std::size_t size = sample_size(*shape);
+  const std::size_t of_mask = images.masks.empty() ? 0 : mask_size(*shape);
+  ByteImages result{.shape = *shape,
+                    .classes = images.classes,
+                    .pixels = std::vector<std::uint8_t>(count * size),
+                    .labels = std::move(images.labels),
+                    .masks = std::vector<std::uint8_t>(count * of_mask)};
+  for (std::size_t i = 0; i < count; ++i)
+    fit_image(images, i, *shape, std::span(result.pixels).subspan(i * size, size),
+              std::span(result.masks).subspan(i * of_mask, of_mask));
   return result;
 }
 

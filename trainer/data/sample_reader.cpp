@@ -49,7 +49,9 @@ std::int32_t SampleReader::read(std::size_t place, std::size_t index,
 }
 
 std::uint64_t SampleReader::bytes(const DataSet& set, const Settings& settings) {
-  return set.is_in_memory() ? 0 : queued_samples(set, settings) * bytes_of_sample(set);
+  if (set.is_in_memory()) return 0;
+  return queued_samples(set, settings) * bytes_of_sample(set) +
+         static_cast<std::uint64_t>(settings.threads) * set.reading_bytes();
 }
 
 }  // namespace ddprun::trainer

@@ -35,7 +35,7 @@ class SampleReader {
                     std::span<std::uint8_t> mask);
 
   /// Of its queue: room for the samples of two steps within kQueueBytesMost, or for one sample for
-  /// each thread and one more. 0 of sets in memory.
+  /// each thread and one more; and of what its threads hold to make samples. 0 of sets in memory.
   static std::uint64_t bytes(const DataSet& set, const Settings& settings);
   static constexpr std::uint64_t kQueueBytesMost = std::uint64_t{256} << 20;
 

@@ -150,9 +150,10 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
             "the training set), imagenet (3 channels), none (0 and 1), or MEANS:STDS such as "
             "0.5,0.5,0.5:0.2,0.2,0.2");
   line.text("--data-memory", texts.data_memory, "SIZE",
-            "JPEG and PNG files: sets that take more, such as 500M or 20G, are not kept in memory "
-            "but "
-            "decoded again in each epoch, by threads that are ahead of the training")
+            "Images of files: sets that take more, such as 500M or 20G, are not kept in memory as "
+            "the network sees them. JPEG and PNG files are decoded again in each epoch, MNIST-like "
+            "and CIFAR-10's images kept in their own size and resized again, by threads that are "
+            "ahead of the training")
       ->default_str("half of the memory that a worker may take");
   line.flag("--skip-bad", options.skip_bad,
             "JPEG and PNG files: leave out those that cannot be used, with a warning that counts "
@@ -196,7 +197,7 @@ std::vector<OptionNeed> data_needs(const Options& options) {
   constexpr const char* kUnets = "--model unet16, unet-resnet34 or unet-resnet101";
   const bool reads_files_of_texts = reads_texts(options.model) && !is_generated(options);
   constexpr const char* kTextFiles = "--model textclf with --data FOLDER";
-  const bool reads_image_files = !reads_texts(options.model) && !is_generated(options);
+  const bool reads_images = !reads_texts(options.model) && !is_generated(options);
   constexpr const char* kImageFiles = "--data FOLDER with JPEG and PNG files";
   constexpr const char* kMaskFiles = "--data FOLDER with images/ and masks/, and a U-Net";
   return {
@@ -215,8 +216,8 @@ std::vector<OptionNeed> data_needs(const Options& options) {
       {"--crop", !reads_texts(options.model), "a --model of images"},
       {"--flip", !reads_texts(options.model), "a --model of images"},
       {"--normalize", !reads_texts(options.model), "a --model of images"},
-      {"--data-memory", reads_image_files, kImageFiles},
-      {"--skip-bad", reads_image_files, kImageFiles},
+      {"--data-memory", reads_images, "--data FOLDER with images"},
+      {"--skip-bad", reads_images, kImageFiles},
       {"--data", is_unet || options.data != kGeneratedCracks,
        "a U-Net to learn generated-cracks, which have masks"},
       {"--mask-threshold", is_unet && !is_generated(options), kMaskFiles},

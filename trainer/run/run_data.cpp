@@ -45,7 +45,6 @@ DataRequest request_of(const Options& options, int workers, const MachineMemory&
                  .seed = options.seed,
                  .skip_bad = options.skip_bad,
                  .memory = data_memory(options, workers, there)},
-      .limits_memory = options.data_memory.has_value(),
       .other_shape = options.image_shape ? std::optional(generated_shape(options)) : std::nullopt,
       .head = options.classes,
       .sentences = {.count = options.sentences,

@@ -364,7 +364,7 @@ std::string WorkerRun::start_text() const {
   }
   return fmt::format(
       "training on {} ({} samples{}), {} worker{}{} on {}{}, V={}, b={}, memory {}, {}", data_.name,
-      data_.samples, sets_.train->is_in_memory() ? "" : ", decoded in each epoch",
+      data_.samples, sets_.train->is_in_memory() ? "" : ", read anew in each epoch",
       environment_.world_size, environment_.world_size == 1 ? "" : "s", replicas_text(),
       chosen_.name, sums_text_, plan_.shards, plan_.batch,
       chosen_.gpu ? gpu_memory_text(memory_) : bytes_text(memory_.total()), from);

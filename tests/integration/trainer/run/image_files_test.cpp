@@ -74,6 +74,24 @@ TEST_CASE("images that do not fit into --data-memory give the bits of those that
   check_same_result(one, train({.arguments = arguments}), "test_accuracy");
 }
 
+TEST_CASE("resized images that do not fit into --data-memory give the bits of those that do") {
+  const bool has_masks = GENERATE(false, true);
+  const SmallData labelled;
+  const SmallMasks masked(16);
+  std::vector<std::string> arguments{"--batch=2", "--epochs=1", "--max-steps=1"};
+  if (has_masks) {
+    arguments.insert(arguments.end(),
+                     {"--model=unet16", "--data", masked.path(), "--image-shape=32x32x3"});
+  } else {
+    arguments.insert(arguments.end(), {"--data", labelled.path(), "--image-shape=36x40x3"});
+  }
+  const std::string score = has_masks ? "test_iou" : "test_accuracy";
+  std::vector<std::string> in_memory = arguments;
+  in_memory.insert(in_memory.end(), {"--shards=4", "--checkpoint-every=off"});
+  arguments.emplace_back("--data-memory=1");
+  check_same_result(train({.arguments = in_memory}), check_world_sizes(arguments, score), score);
+}
+
 TEST_CASE("masks that do not fit into --data-memory give the bits of those that do") {
   const TempDir folder;
   copy_images(folder.path() / "images", 12);

@@ -63,6 +63,13 @@ TEST_CASE("a set of files has the samples of the same files in memory, and takes
   CHECK_FALSE(set.is_in_memory());
   CHECK(set.bytes() == ImageFileSet::bytes_of(files.list()));
   CHECK(set.bytes() < 4 * 500);
+  std::uint64_t most = 0;
+  for (const ImageFile& file : files.list()) {
+    std::vector<std::uint8_t> pixels(12 * 16 * 3), mask(has_masks ? 12 * 16 : 0);
+    most = std::max(most, read_image_file(file, kSettings, pixels, mask));
+  }
+  CHECK(set.reading_bytes() == most);
+  CHECK(memory.reading_bytes() == 0);
   for (std::size_t i = 0; i < 4; ++i) {
     std::vector<std::uint8_t> pixels(12 * 16 * 3), mask(has_masks ? 12 * 16 : 0);
     std::vector<std::uint8_t> expected_pixels(pixels), expected_mask(mask);

@@ -21,6 +21,7 @@ class PlacedSet final : public DataSet {
   [[nodiscard]] std::uint64_t bytes() const override { return inner_.bytes(); }
   [[nodiscard]] ImageShape shape() const override { return inner_.shape(); }
   [[nodiscard]] bool is_in_memory() const override { return in_memory_; }
+  [[nodiscard]] std::uint64_t reading_bytes() const override { return in_memory_ ? 0 : 1000; }
   [[nodiscard]] std::int32_t label(std::size_t index) const override { return inner_.label(index); }
   void read_image(std::size_t index, std::span<std::uint8_t> pixels,
                   std::span<std::uint8_t> mask) const override {

@@ -34,16 +34,18 @@ TEST_CASE("a reader gives the samples that it expects, from memory or decoded ah
 }
 
 TEST_CASE("a queue has room for two steps, a limit, and a sample for each thread and one more") {
+  // And each thread takes 1000 bytes to make a sample.
   const PlacedSet files(make_shapes(1, 0, 2, kShape), false);
   using Settings = SampleReader::Settings;
   const auto bytes = [&](const Settings& settings) { return SampleReader::bytes(files, settings); };
-  CHECK(bytes({.samples_of_step = 10, .threads = 2}) == 20 * 64);
-  CHECK(bytes({.samples_of_step = 1, .threads = 7}) == 8 * 64);
-  CHECK(bytes({.samples_of_step = 10'000'000, .threads = 2}) == SampleReader::kQueueBytesMost);
+  CHECK(bytes({.samples_of_step = 10, .threads = 2}) == 20 * 64 + 2 * 1000);
+  CHECK(bytes({.samples_of_step = 1, .threads = 7}) == 8 * 64 + 7 * 1000);
+  CHECK(bytes({.samples_of_step = 10'000'000, .threads = 2}) ==
+        SampleReader::kQueueBytesMost + 2 * 1000);
   const PlacedSet memory(make_shapes(1, 0, 2, kShape), true);
   CHECK(SampleReader::bytes(memory, Settings{.samples_of_step = 10}) == 0);
   const PlacedSet masks(make_shapes(1, 0, 2, kShape, Target::mask), false);
-  CHECK(SampleReader::bytes(masks, {.samples_of_step = 10, .threads = 2}) == 20 * 128);
+  CHECK(SampleReader::bytes(masks, {.samples_of_step = 10, .threads = 2}) == 20 * 128 + 2 * 1000);
 }
 
 }  // namespace

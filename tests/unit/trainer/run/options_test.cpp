@@ -99,17 +99,18 @@ TEST_CASE("pictures can be cropped, flipped and normalised in another way") {
   CHECK_THAT(refused({"--normalize=mean"}).text, Contains("--normalize mean: must be measured"));
 }
 
-TEST_CASE("the memory for image files is a number of bytes, for folders alone") {
+TEST_CASE("the memory for images is a number of bytes, for folders alone") {
   CHECK_FALSE(parse({}).data_memory);
   const Options options = parse({"--data=photos", "--data-memory=3M", "--skip-bad"});
   CHECK(options.data_memory == 3U << 20);
   CHECK(options.skip_bad);
   CHECK_THAT(refused({"--data=photos", "--data-memory=much"}).text,
              Contains("--data-memory much: must be bytes, 1 or more, as in 500000"));
-  for (const char* option : {"--data-memory=1G", "--skip-bad"}) {
-    CHECK_THAT(refused({option}).text, Contains("needs --data FOLDER with JPEG and PNG files"));
-    CHECK_THAT(refused({"--model=textclf", "--data=texts", option}).text,
-               Contains("needs --data FOLDER with JPEG and PNG files"));
+  for (const auto& [option, what] :
+       {std::pair("--data-memory=1G", "needs --data FOLDER with images"),
+        std::pair("--skip-bad", "needs --data FOLDER with JPEG and PNG files")}) {
+    CHECK_THAT(refused({option}).text, Contains(what));
+    CHECK_THAT(refused({"--model=textclf", "--data=texts", option}).text, Contains(what));
   }
 }
 

@@ -1,0 +1,77 @@
+// Images that are in memory in their own size and too large for it in the size of the network: one
+// is resized whenever it is read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "trainer/data/train_and_test.hpp"
+
+namespace ddprun::trainer {
+
+/// What images of files that hold many become.
+struct ImageFit {
+  std::optional<ImageShape> shape = std::nullopt;  ///< that they are resized to; none: their own
+  /// Sets that take more bytes in this shape, and fewer in their own, are resized when they are
+  /// read.
+  std::uint64_t memory = std::numeric_limits<std::uint64_t>::max();
+  int threads = 1;  ///< that resize
+};
+
+/// What a pass over all images in their new size finds.
+struct ResizedFacts {
+  std::uint64_t content_hash = 0;  ///< as ByteImageSet::content_hash()
+  ChannelSums sums;
+  std::uint64_t marked_pixels = 0;  ///< that belong to masks (is_in_mask())
+};
+/// By `threads` threads. Throws DataError where the system refuses the first one.
+ResizedFacts measure_resized(const ByteImages& images, ImageShape shape, int threads);
+
+class ResizedSet final : public DataSet {
+ public:
+  /// `facts`: of these images in this shape.
+  ResizedSet(std::string name, ByteImages images, ImageShape shape, const ResizedFacts& facts,
+             Normalization normalization);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] ImageShape shape() const override { return shape_; }
+  [[nodiscard]] Target target() const override {
+    return images_.masks.empty() ? Target::label : Target::mask;
+  }
+  [[nodiscard]] int classes() const override { return images_.classes; }
+  [[nodiscard]] std::size_t size() const override { return size_; }
+  [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
+  [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
+  /// Of the images in their own size.
+  [[nodiscard]] std::uint64_t bytes() const override;
+  [[nodiscard]] bool is_in_memory() const override { return false; }
+  /// Of the image and its mask in both sizes.
+  [[nodiscard]] std::uint64_t reading_bytes() const override;
+  [[nodiscard]] std::int32_t label(std::size_t index) const override {
+    return images_.labels.empty() ? 0 : images_.labels[index];
+  }
+  void read_image(std::size_t index, std::span<std::uint8_t> pixels,
+                  std::span<std::uint8_t> mask) const override;
+  [[nodiscard]] std::uint64_t mask_pixels() const override { return mask_pixels_; }
+
+ private:
+  std::string name_;
+  ByteImages images_;
+  ImageShape shape_;
+  std::size_t size_;
+  Normalization normalization_;
+  std::uint64_t content_hash_;
+  std::uint64_t mask_pixels_;
+};
+
+/// Sets of the images that were read from `folder`, as make_image_sets() makes them, in fit.shape.
+TrainAndTest make_fitted_sets(const std::filesystem::path& folder, ByteImages train,
+                              ByteImages test, const ImageFit& fit);
+
+/// Which of the bytes that both sets take those of make_fitted_sets() come to hold. `own`: in their
+/// own size; `fitted`: in fit.shape.
+std::uint64_t fitted_bytes(std::uint64_t own, std::uint64_t fitted, const ImageFit& fit);
+
+}  // namespace ddprun::trainer
