@@ -45,7 +45,10 @@ void ImageFileSet::read_image(std::size_t index, std::span<std::uint8_t> pixels,
   try {
     read_image_file(file, settings_, pixels, mask);
   } catch (const DataError& error) {
-    throw DataError(fmt::format("{}; it could be read when training began", error.what()));
+    throw DataError(fmt::format(
+        "{}; it could be read when training began{}: put the file back, or begin a new run",
+        error.what(),
+        settings_.skip_bad ? ", and --skip-bad leaves out files only at the start" : ""));
   }
   if (sample_hash(pixels, mask) != hashes_[index]) {
     throw DataError(fmt::format(

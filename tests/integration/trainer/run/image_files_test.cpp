@@ -2,6 +2,7 @@
 // named before training.
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <functional>
 
 #include "tests/integration/trainer/run/worker_group.hpp"
 
@@ -105,25 +106,57 @@ TEST_CASE("masks that do not fit into --data-memory give the bits of those that 
 }
 
 TEST_CASE("a file that changes while it is trained on ends the run, and is named") {
+  struct Change {
+    const char* name;
+    std::function<void(const fs::path& file, const fs::path& folder)> make;
+    const char* text;
+  };
+  const auto put_at_once = [](const fs::path& file, const fs::path& folder, const auto& write) {
+    write(folder / "other");
+    fs::rename(folder / "other", file);  // as programs that replace files do it
+  };
+  const Change changes[] = {
+      {"replaced",
+       [&](const fs::path& file, const fs::path& folder) {
+         put_at_once(file, folder, [](const fs::path& other) {
+           fs::copy_file(fs::path(DDPRUN_CORPORA) / "jpeg" / "colour", other);
+         });
+       },
+       "train/b/3.png: not what it was when training began"},
+      {"gone", [](const fs::path& file, const fs::path&) { fs::remove(file); },
+       "train/b/3.png: No such file or directory; it could be read when training began"},
+      {"damaged",
+       [&](const fs::path& file, const fs::path& folder) {
+         put_at_once(file, folder,
+                     [](const fs::path& other) { std::ofstream(other) << "no image"; });
+       },
+       "train/b/3.png: neither JPEG nor PNG"}};
+  const Change& change = changes[GENERATE(0, 1, 2)];
+  const bool skips_bad = GENERATE(false, true);
+  INFO(change.name << (skips_bad ? " with --skip-bad" : ""));
   const TempDir folder;
   const TempDir out;
   for (const char* name : {"train/a", "train/b", "val/a", "val/b"})
     copy_images(folder.path() / name, 5);
-  WorkerGroup group(
-      {.world_size = 2,
-       .arguments = {"--data", folder.path(), "--data-memory=1", "--batch=1", "--epochs=1000000",
-                     "--checkpoint-every=1", "--out", out / "run"}});
+  std::vector<std::string> arguments{"--data",    folder.path(),      "--data-memory=1",
+                                     "--batch=1", "--epochs=1000000", "--checkpoint-every=1",
+                                     "--out",     out / "run"};
+  if (skips_bad) arguments.emplace_back("--skip-bad");
+  WorkerGroup group({.world_size = 2, .arguments = arguments});
   REQUIRE(eventually([&] { return latest_step(out / "run") >= 2; }, std::chrono::minutes(1)));
-  const fs::path file = folder.path() / "train" / "b" / "3.png";
-  // At once, as a program that replaces files does it.
-  fs::copy_file(fs::path(DDPRUN_CORPORA) / "jpeg" / "colour", folder / "other");
-  fs::rename(folder / "other", file);
+  change.make(folder.path() / "train" / "b" / "3.png", folder.path());
   const std::vector<ChildResult> ended = group.wait();
   const bool is_first = ended[0].status == 2;
-  CHECK(ended[is_first ? 0 : 1].status == 2);
-  CHECK_THAT(ended[is_first ? 0 : 1].err,
-             Contains("train/b/3.png: not what it was when training began"));
-  CHECK((ended[is_first ? 1 : 0].status == 75 || ended[is_first ? 1 : 0].status == 2));
+  const ChildResult& reader = ended[is_first ? 0 : 1];
+  const ChildResult& other = ended[is_first ? 1 : 0];
+  CHECK(reader.status == 2);
+  CHECK_THAT(reader.err, Contains(change.text));
+  if (std::string(change.name) != "replaced") {
+    CHECK_THAT(reader.err, Contains(": put the file back, or begin a new run"));
+    CHECK((reader.err.find(", and --skip-bad leaves out files only at the start") !=
+           std::string::npos) == skips_bad);
+  }
+  CHECK((other.status == 75 || other.status == 2));
 }
 
 TEST_CASE("images that are left out are named in a warning") {

@@ -31,10 +31,12 @@ class Files {
     }
   }
   [[nodiscard]] const std::vector<ImageFile>& list() const { return files_; }
-  [[nodiscard]] ImageFileSet set() const {
+  [[nodiscard]] ImageFileSet set(bool skips_bad = false) const {
     ScannedImages scanned = scan_image_files(files_, kSettings, false);
     const Normalization normalization = scanned.sums.normalization();
-    return {"files", std::move(scanned), has_masks_ ? 1 : 4, kSettings, normalization};
+    ImageSettings settings = kSettings;
+    settings.skip_bad = skips_bad;
+    return {"files", std::move(scanned), has_masks_ ? 1 : 4, settings, normalization};
   }
   [[nodiscard]] ByteImageSet in_memory() const {
     ByteImages images = scan_image_files(files_, kSettings, true).images;
@@ -83,12 +85,17 @@ TEST_CASE("a set of files has the samples of the same files in memory, and takes
 TEST_CASE("a file that is gone, damaged or another one is named") {
   const Files files(true);
   const ImageFileSet set = files.set();
+  const ImageFileSet skipping = files.set(true);
   std::vector<std::uint8_t> pixels(12 * 16 * 3), mask(12 * 16);
   const ImageFile& file = files.list()[2];
   SECTION("gone") {
     fs::remove(file.image);
     CHECK_THROWS_WITH(set.read(2, pixels, mask),
-                      Contains("2.png: No such file") && Contains("when training began"));
+                      Contains("2.png: No such file") &&
+                          Contains("when training began: put the file back, or begin a new run"));
+    CHECK_THROWS_WITH(skipping.read(2, pixels, mask),
+                      Contains("when training began, and --skip-bad leaves out files only at the "
+                               "start: put the file back"));
   }
   SECTION("damaged") {
     fs::resize_file(file.mask, fs::file_size(file.mask) / 2);
