@@ -1,10 +1,18 @@
 """What `train` makes of pictures is what torchvision's RandomCrop, RandomHorizontalFlip, CenterCrop and Normalize make of them
-where they draw the same windows: with weights that stay as they are, every step and every evaluation has the same loss."""
+where they draw the same windows: with weights that stay as they are, every step and every evaluation has the same loss.
+Images in another size are those of interpolate(antialias=True) but for rounding."""
 
+import json
+import os
+import pathlib
+import random
+import subprocess
 import unittest
 
 from harness import with_each_torch
-from parity import ParityTest, losses_by_checkpoints, of_epochs
+from parity import TWIN, ParityTest, losses_by_checkpoints, of_epochs
+
+PRINT_RESIZED = pathlib.Path(os.environ.get("DDPRUN_TEST_BUILD", ".")) / "tests" / "print_resized"
 
 
 class Preparation(ParityTest):
@@ -39,6 +47,31 @@ class Preparation(ParityTest):
         twin = self.both("--checkpoint-every=1h", "--keep=1")
         self.check_losses("loss of a step", of_epochs(self.out, "train_loss"), twin["losses"], 3, limit=1e-6)
         self.check_losses("held-out loss", of_epochs(self.out, "test_loss"), twin["held_out"], 3, limit=1e-6)
+
+    def check_resized(self, torch, shape, size):
+        """Bytes are rounded twice, after the columns and after the rows; that shifts none of them to one side."""
+        pixels = random.Random(1).randbytes(shape[0] * shape[1] * shape[2])
+        numbers = [str(number) for number in (*shape, *size)]
+        (self.folder / "image").write_bytes(pixels)
+        resized = subprocess.run([PRINT_RESIZED, *numbers], input=pixels, stdout=subprocess.PIPE, check=True).stdout
+        (self.folder / "resized").write_bytes(resized)
+        self.torch = torch
+        found = json.loads(self.call(torch.python, TWIN.with_name("resize.py"), self.folder, *numbers))
+        self.tell(f"{shape} to {size}: {found}")
+        self.assertTrue(found["nearest"])
+        self.assertIn(found["pillow"], (True, None))
+        self.assertLess(found["floats"]["most"], 1.001)
+        self.assertLess(abs(found["floats"]["mean"]), 0.05)
+        if found["bytes"] is not None:
+            self.assertLessEqual(found["bytes"]["most"], 1)
+            self.assertLess(abs(found["bytes"]["mean"]), 0.05)
+
+    @with_each_torch
+    def test_images_in_another_size_are_those_of_interpolate(self, torch):
+        for shape, size in (((37, 53, 3), (24, 31)), ((50, 64, 1), (7, 64)), ((32, 32, 3), (227, 227)), ((20, 28, 3), (64, 11)),
+                            ((90, 41, 1), (33, 120)), ((300, 200, 3), (32, 32))):
+            with self.subTest(shape=shape, size=size):
+                self.check_resized(torch, shape, size)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ namespace ddprun::trainer {
 
 /// Bilinear, and antialiased where it shrinks: a side is filtered by a triangle that is as wide as
 /// two of the larger pixels. Columns first, then rows, each rounded to bytes: the bytes of Pillow's
-/// resize(BILINEAR), within 1 of torch's interpolate(mode="bilinear", antialias=True). Sides of 1
-/// or more.
+/// resize(BILINEAR) where it has the same order, else within 1 of them, and of torch's
+/// interpolate(mode="bilinear", antialias=True). Sides of 1 or more.
 ByteImage resize_bilinear(ByteImage image, int height, int width);
 
 /// Each pixel is one of the image: torch's mode "nearest". For masks.

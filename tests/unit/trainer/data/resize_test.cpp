@@ -1,8 +1,7 @@
-// Images in another size, beside values recorded from torch.
+// Images in another size, beside values recorded from Pillow and torch.
 #include "trainer/data/resize.hpp"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "trainer/data/image_shape.hpp"
 
@@ -22,20 +21,22 @@ ByteImage image_of(ImageShape shape) {
   return image;
 }
 
-TEST_CASE("resizing gives torch's values") {
+TEST_CASE(
+    "resizing columns and then rows gives Pillow's values, and to the nearest pixel torch's") {
   struct Case {
     ImageShape from, to;
     Bytes bilinear, nearest;
   };
-  // torch 2.15: interpolate(bytes, size, mode="bilinear", antialias=True) and mode="nearest".
+  // Pillow 13.0: resize(BILINEAR) of the columns, then of the rows. torch 2.15: interpolate(bytes,
+  // size, mode="nearest").
   const std::vector<Case> cases{
       {{13, 17, 3},
        {5, 6, 3},
-       {64,  153, 114, 108, 143, 118, 127, 113, 108, 132, 140, 116, 105, 161, 141, 106, 140, 105,
+       {64,  153, 114, 108, 143, 118, 127, 113, 108, 132, 140, 116, 105, 160, 141, 106, 140, 105,
         152, 144, 117, 118, 127, 141, 115, 137, 128, 128, 127, 117, 128, 145, 118, 143, 121, 142,
         125, 126, 145, 113, 138, 116, 137, 138, 105, 147, 125, 116, 135, 123, 133, 144, 128, 115,
         113, 135, 114, 148, 121, 113, 142, 112, 157, 123, 128, 151, 112, 141, 133, 129, 133, 132,
-        110, 136, 140, 118, 148, 125, 103, 162, 151, 111, 139, 101, 130, 137, 112, 133, 128, 127},
+        110, 136, 140, 117, 148, 125, 103, 162, 151, 111, 139, 101, 130, 137, 112, 133, 128, 127},
        {0,   101, 202, 22,  123, 224, 55,  156, 1,   88,  189, 34,  121, 222, 67,  154, 255, 100,
         74,  175, 20,  132, 233, 78,  219, 64,  165, 50,  151, 252, 137, 238, 83,  17,  118, 219,
         185, 30,  131, 41,  142, 243, 2,   103, 204, 170, 15,  116, 131, 232, 77,  92,  193, 38,
@@ -68,11 +69,7 @@ TEST_CASE("resizing gives torch's values") {
     const ByteImage image = image_of(one.from);
     const ByteImage bilinear = resize_bilinear(image, one.to.height, one.to.width);
     CHECK(to_string(bilinear.shape) == to_string(one.to));
-    REQUIRE(bilinear.pixels.size() == one.bilinear.size());
-    int most = 0;
-    for (std::size_t i = 0; i < one.bilinear.size(); ++i)
-      most = std::max(most, std::abs(int{bilinear.pixels[i]} - int{one.bilinear[i]}));
-    CHECK(most <= 1);
+    CHECK(bilinear.pixels == one.bilinear);
     CHECK(resize_nearest(image, one.to.height, one.to.width).pixels == one.nearest);
   }
 }
