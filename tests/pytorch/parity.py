@@ -86,13 +86,24 @@ class ParityTest(TorchTest):
             self.tell(f"{kind} at the end: relative difference {distance:.1e}")
             self.assertLess(distance, limits[kind], kind)
 
-    def check_model(self, torch, image, samples, epochs, *options, **limits):
+    def check_scores(self, twin, epochs, limit=1e-5):
+        """Of masks: IoU and F1 of each epoch, from counts over the whole held-out set."""
+        for name in ("iou", "f1"):
+            ours, theirs = of_epochs(self.out, f"test_{name}"), [scores[name] for scores in twin["scores"]]
+            self.assertEqual((len(ours), len(theirs)), (epochs, epochs))
+            distance = max(abs(our - their) for our, their in zip(ours, theirs))
+            self.tell(f"held-out {name}: {theirs[0]:.4f} to {theirs[-1]:.4f}, greatest difference {distance:.1e}")
+            self.assertLess(distance, limit, f"{name}: {ours}\nPyTorch: {theirs}")
+
+    def check_model(self, torch, image, samples, epochs, *options, limit=1e-4, **limits):
         # One step an epoch, because checkpoints are large: metrics.jsonl then has every step. The held-out loss is that of
         # the running statistics.
         self.begin(torch, image, samples, f"--epochs={epochs}", *options)
         twin = self.both("--checkpoint-every=1h", "--keep=1")
-        self.check_losses("loss of a step", of_epochs(self.out, "train_loss"), twin["losses"], epochs)
-        self.check_losses("held-out loss", of_epochs(self.out, "test_loss"), twin["held_out"], epochs)
+        self.check_losses("loss of a step", of_epochs(self.out, "train_loss"), twin["losses"], epochs, limit)
+        self.check_losses("held-out loss", of_epochs(self.out, "test_loss"), twin["held_out"], epochs, limit)
+        if twin["scores"]:
+            self.check_scores(twin, epochs)
         self.check_end(twin["distances"], **limits)
         self.check_way_back()
 

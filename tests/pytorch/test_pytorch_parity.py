@@ -79,19 +79,19 @@ class Parity(ParityTest):
     @with_each_torch
     def test_unet16_has_pytorchs_losses_with_a_bilinear_decoder(self, torch):
         self.check_model(torch, "32x32x3", "4,4", 8, "--model=unet16", "--pos-weight=3", "--batch=2", "--shards=2",
-                         "--lr=0.01", "--momentum=0", "--weight-decay=0.01", weights=1e-2)
+                         "--lr=0.01", "--momentum=0", "--weight-decay=0.01", limit=1e-5, weights=1e-2)
         self.check_gradients()
 
     @with_each_torch
     def test_unet16_has_pytorchs_losses_with_transposed_convolutions(self, torch):
         self.check_model(torch, "32x64x1", "4,4", 8, "--model=unet16", "--decoder=deconv", "--pos-weight=3", "--batch=4",
-                         "--lr=0.01", "--momentum=0", weights=1e-2)
+                         "--lr=0.01", "--momentum=0", limit=1e-5, weights=1e-2)
         self.check_gradients()
 
     @with_each_torch
     def test_unet_resnet34_has_pytorchs_losses_with_the_same_dropout_of_channels(self, torch):
         self.check_model(torch, "64x64x3", "4,4", 6, "--model=unet-resnet34", "--pos-weight=2", "--batch=2", "--shards=2",
-                         "--lr=0.001", "--momentum=0", "--weight-decay=0.01", weights=1e-2, statistics=1e-3)
+                         "--lr=0.001", "--momentum=0", "--weight-decay=0.01", limit=1e-5, weights=1e-2, statistics=1e-3)
         self.check_gradients()
 
     def check_textclf(self, torch, steps, *options, limit=1e-4):

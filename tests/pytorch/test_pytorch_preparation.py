@@ -47,6 +47,8 @@ class Preparation(ParityTest):
         twin = self.both("--checkpoint-every=1h", "--keep=1")
         self.check_losses("loss of a step", of_epochs(self.out, "train_loss"), twin["losses"], 3, limit=1e-6)
         self.check_losses("held-out loss", of_epochs(self.out, "test_loss"), twin["held_out"], 3, limit=1e-6)
+        self.check_scores(twin, 3)
+        self.assertGreater(twin["scores"][-1]["iou"], 0.05)
 
     def check_resized(self, torch, shape, size):
         """Bytes are rounded twice, after the columns and after the rows; that shifts none of them to one side."""

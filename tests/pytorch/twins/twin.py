@@ -2,7 +2,8 @@
 
 begin      writes the data set (--data, unless that is generated) and initial weights (--init-from): PyTorch's own, and others
            for norms.
-follow     trains as `train` does, and prints one line of JSON: the loss of every step, the held-out loss after every epoch.
+follow     trains as `train` does, and prints one line of JSON: the loss of every step, the held-out loss after every epoch,
+           of masks also the held-out IoU and F1.
            With --out, also how far its newest checkpoint is from the weights and running statistics here; that checkpoint
            goes through load_state_dict(strict=True) and state_dict() into --back.
 gradients  computes the first step in double precision and prints how far the gradients in --out are from it, and how far
@@ -152,14 +153,25 @@ def train_step(options, model, data, order, step):
 
 
 def evaluate(options, model, data):
+    """The mean loss of the held-out samples; of masks also IoU and F1 of the pixels."""
     model.eval()
-    total = 0
+    total, true_positives, false_positives, false_negatives = 0, 0, 0, 0
     count = data.count(HELD_OUT)
     with torch.no_grad():
         for indices in torch.arange(count).split(options.batch):
             inputs, targets = data.batch(HELD_OUT, indices)
-            total += mean_loss(options, model(inputs), targets).item() * len(indices)
-    return total / count
+            logits = model(inputs)
+            total += mean_loss(options, logits, targets).item() * len(indices)
+            if options.masked:
+                found, wanted = logits > 0, targets >= 0.5
+                true_positives += (found & wanted).sum().item()
+                false_positives += (found & ~wanted).sum().item()
+                false_negatives += (~found & wanted).sum().item()
+    if not options.masked:
+        return total / count, None
+    errors = false_positives + false_negatives
+    return total / count, {"iou": true_positives / max(1, true_positives + errors),
+                           "f1": 2 * true_positives / max(1, 2 * true_positives + errors)}
 
 
 def distances(model, checkpoint, back):
@@ -202,7 +214,7 @@ def follow(options):
         model = model.to(memory_format=torch.channels_last)
     optimizer = make_optimizer(options, model)
     steps = order.steps * options.epochs
-    losses, held_out = [], []
+    losses, held_out, scores = [], [], []
     for step in range(min(steps, options.max_steps or steps)):
         for group in optimizer.param_groups:
             group["lr"] = rate(options, step, steps)
@@ -212,8 +224,10 @@ def follow(options):
             torch.nn.utils.clip_grad_norm_(model.parameters(), options.grad_clip)
         optimizer.step()
         if (step + 1) % order.steps == 0:
-            held_out.append(evaluate(options, model, data))
-    result = {"losses": losses, "held_out": held_out, "torch": torch.__version__}
+            loss, of_masks = evaluate(options, model, data)
+            held_out.append(loss)
+            scores += [of_masks] if options.masked else []
+    result = {"losses": losses, "held_out": held_out, "scores": scores, "torch": torch.__version__}
     if options.out is not None:
         result["distances"] = distances(model, options.out / "latest", options.back)
     return result
