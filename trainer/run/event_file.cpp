@@ -1,15 +1,12 @@
 #include "trainer/run/event_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
 #include <boost/crc.hpp>
-#include <cerrno>
 #include <chrono>
 #include <protozero/pbf_writer.hpp>
-#include <system_error>
 
 namespace ddprun::trainer {
 namespace {
@@ -54,6 +51,11 @@ std::string host_name() {
   for (char& c : text)
     if (c == '/') c = '_';
   return text;
+}
+
+std::string file_name(double seconds) {
+  return fmt::format("events.out.tfevents.{:010}.{}.{}", static_cast<std::int64_t>(seconds),
+                     host_name(), ::getpid());
 }
 
 }  // namespace
@@ -115,33 +117,14 @@ std::string session_start_record(double seconds, std::int64_t step) {
   return record_of(message);
 }
 
-EventFile::EventFile(const std::filesystem::path& directory, std::int64_t steps) {
-  std::error_code ignored;  // open() says why
-  std::filesystem::create_directories(directory, ignored);
+EventFile::EventFile(const std::filesystem::path& directory, std::int64_t steps)
+    : file_(directory / file_name(now())) {
   const double seconds = now();
-  const std::string stem = fmt::format("events.out.tfevents.{:010}.{}.{}",
-                                       static_cast<std::int64_t>(seconds), host_name(), ::getpid());
-  path_ = (directory / stem).string();
-  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!fd_) throw std::system_error(errno, std::generic_category(), path_);
-  write(first_event_record(seconds) + session_start_record(seconds, steps + 1));
+  file_.append(first_event_record(seconds) + session_start_record(seconds, steps + 1));
 }
 
 void EventFile::append(std::int64_t step, std::span<const Scalar> scalars) {
-  write(event_record(now(), step, scalars));
-}
-
-void EventFile::write(const std::string& record) {
-  errno = 0;
-  const ssize_t written = ::write(fd_.get(), record.data(), record.size());
-  if (written == static_cast<ssize_t>(record.size())) return;
-  // Part of a record at the end would hide what another process appends.
-  const int error = written < 0 ? errno : ENOSPC;
-  if (written > 0) {
-    const off_t end = ::lseek(fd_.get(), 0, SEEK_END);
-    if (end >= written && ::ftruncate(fd_.get(), end - written) != 0) errno = error;
-  }
-  throw std::system_error(error, std::generic_category(), path_);
+  file_.append(event_record(now(), step, scalars));
 }
 
 }  // namespace ddprun::trainer

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/unique_handle.hpp"
+#include "trainer/run/appended_file.hpp"
 #include "trainer/run/report_lines.hpp"
 
 namespace ddprun::trainer {
@@ -34,8 +34,7 @@ std::string first_event_record(double seconds);
 std::string session_start_record(double seconds, std::int64_t step);
 
 /// A file of its own for each start of a run: TensorBoard reads all of a directory, and shows a
-/// step that is repeated once. A record is one write, so a reader never finds part of one, also
-/// after a kill.
+/// step that is repeated once.
 class EventFile {
  public:
   /// Makes `directory`/events.out.tfevents.SECONDS.HOST.PROCESS, for a run that goes on after
@@ -45,10 +44,7 @@ class EventFile {
   void append(std::int64_t step, std::span<const Scalar> scalars);
 
  private:
-  void write(const std::string& record);
-
-  std::string path_;
-  UniqueFd fd_;
+  AppendedFile file_;
 };
 
 }  // namespace ddprun::trainer

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <system_error>
 
 namespace ddprun::trainer {
@@ -166,17 +164,13 @@ void Report::print(const std::string& text, bool progress) {
 
 void Report::write_metrics(const std::string& json) {
   if (settings_.metrics.empty() || metrics_failed_) return;
-  errno = 0;
-  if (!metrics_.is_open()) {
-    std::error_code ignored;  // open() says why
-    std::filesystem::create_directories(settings_.metrics.parent_path(), ignored);
-    metrics_.open(settings_.metrics, std::ios::app);
+  try {
+    if (!metrics_) metrics_.emplace(settings_.metrics);
+    metrics_->append(json + "\n");
+  } catch (const std::system_error& error) {
+    metrics_failed_ = true;
+    warn_of_file(error.what());
   }
-  // In one write, so that a kill leaves no part of it.
-  metrics_ << json + "\n" << std::flush;
-  if (metrics_) return;
-  metrics_failed_ = true;
-  warn_of_file(fmt::format("{}: {}", settings_.metrics.string(), std::strerror(errno)));
 }
 
 void Report::write_events(std::int64_t step, const std::vector<Scalar>& scalars) {
@@ -192,7 +186,8 @@ void Report::write_events(std::int64_t step, const std::vector<Scalar>& scalars)
 
 /// Of one that is given up.
 void Report::warn_of_file(const std::string& what) {
-  const std::string line = fmt::format("train: warning: {}; going on without it\n", what);
+  const std::string line =
+      fmt::format("train: warning: {}; going on without it\n", what);
   clear_progress();
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "trainer/run/appended_file.hpp"
 #include "trainer/run/evaluation_lines.hpp"
 #include "trainer/run/event_file.hpp"
 #include "trainer/run/report_lines.hpp"
@@ -79,7 +79,7 @@ class Report {
   bool terminal_ = false;
   std::mutex mutex_;  // guards the streams and what follows
   bool progress_shown_ = false;
-  std::ofstream metrics_;
+  std::optional<AppendedFile> metrics_;  // from the first line on
   bool metrics_failed_ = false;
   std::optional<EventFile> events_;  // from the first point on
   std::int64_t first_steps_ = 0;     // done when this start began

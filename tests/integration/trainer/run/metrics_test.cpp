@@ -1,8 +1,6 @@
 // What metrics.jsonl says of a run.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <csignal>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
@@ -181,40 +179,4 @@ TEST_CASE("a run that has nothing to do draws no points and tells of no memory")
   CHECK_FALSE(nlohmann::json::parse(again).contains("peak_device_bytes"));
   CHECK(count("epoch") == 1);
   CHECK(event_files() == 1);
-}
-
-TEST_CASE("a kill leaves metrics.jsonl and the event file whole") {
-  const SmallData data;
-  const TempDir directory;
-  const auto out = directory.path() / "out";
-  WorkerGroup group({.arguments = {"--data", data.path(), "--batch=8", "--epochs=100000",
-                                   "--log-every=1", "--tensorboard", "--out", out},
-                     .json = false});
-  const auto events = [&] {
-    std::string bytes;
-    std::error_code missing;
-    for (const auto& entry : std::filesystem::directory_iterator(out, missing))
-      if (entry.path().filename().string().starts_with("events.")) bytes = text_of(entry.path());
-    return bytes;
-  };
-  REQUIRE(eventually([&] { return events().size() > 10'000; }, std::chrono::minutes(1)));
-  group.rank(0).signal(SIGKILL);
-  CHECK(group.wait()[0].status == 128 + SIGKILL);
-
-  std::ifstream file(out / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
-    CHECK(nlohmann::json::accept(line));
-    CHECK_FALSE(file.eof());  // so it ends with a line's end
-  }
-  // Records follow each other to the last byte: length (8), sum (4), message, sum (4).
-  const std::string bytes = events();
-  std::size_t at = 0;
-  int records = 0;
-  for (; at + 12 <= bytes.size(); ++records) {
-    std::uint64_t length = 0;
-    std::memcpy(&length, bytes.data() + at, sizeof length);
-    at += 16 + length;
-  }
-  CHECK(at == bytes.size());
-  CHECK(records > 50);
 }

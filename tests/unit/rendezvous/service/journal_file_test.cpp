@@ -1,15 +1,14 @@
 // A journal in a folder: what the next process finds, and what faults of the disk do.
 #include "rendezvous/service/journal_file.hpp"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "rendezvous/service/journal_format.hpp"
+#include "tests/support/full_disk.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/rendezvous/service/service_script.hpp"
 
@@ -68,26 +67,6 @@ void write(FileJournal& journal, const std::vector<JobRecord>& records) {
   CHECK(journal.commit().empty());
   CHECK(journal.is_durable());
 }
-
-/// No file may be longer while it lives.
-class FileLimit {
- public:
-  explicit FileLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &old_);
-    const rlimit limit{bytes, old_.rlim_max};
-    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  }
-  ~FileLimit() {
-    setrlimit(RLIMIT_FSIZE, &old_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-  FileLimit(const FileLimit&) = delete;
-  FileLimit& operator=(const FileLimit&) = delete;
-
- private:
-  rlimit old_{};
-  void (*old_handler_)(int);
-};
 
 using Agents = std::vector<std::string>;
 
@@ -214,7 +193,7 @@ TEST_CASE("what cannot be written is kept, said once, and written when there is 
     const auto journal = open(dir);
     write(*journal, {began("job", "a"), began("other", "x")});
     {
-      const FileLimit limit(std::filesystem::file_size(dir / "state" / "job.journal") + 10);
+      const FullDisk full(std::filesystem::file_size(dir / "state" / "job.journal") + 10);
       journal->append(began("job", "b"));
       const auto lines = journal->commit();
       REQUIRE(lines.size() == 1);
@@ -305,7 +284,7 @@ TEST_CASE("a snapshot makes a journal durable again that could not be written") 
     const auto journal = open(dir);
     for (int i = 0; i < 100; ++i) journal->append(began("job", "a" + std::to_string(i)));
     CHECK(journal->commit().empty());
-    const FileLimit limit(std::filesystem::file_size(dir / "state" / "job.journal") + 10);
+    const FullDisk full(std::filesystem::file_size(dir / "state" / "job.journal") + 10);
     journal->append(began("job", "b"));
     CHECK(journal->commit().size() == 1);
     CHECK_FALSE(journal->is_durable());

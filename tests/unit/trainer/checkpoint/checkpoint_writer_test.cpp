@@ -3,18 +3,17 @@
 #include "trainer/checkpoint/checkpoint_writer.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <csignal>
 #include <fstream>
 #include <future>
 #include <memory>
 
 #include "base/unique_handle.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/full_disk.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/trainer/checkpoint/fixture.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
@@ -23,27 +22,6 @@ namespace ddprun::trainer {
 namespace {
 
 using Catch::Matchers::Contains;
-
-/// Makes every file end at so many bytes while it lives: a disk that is full.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &old_);
-    rlimit limit = old_;
-    limit.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &old_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  void (*old_handler_)(int);
-  rlimit old_{};
-};
 
 struct Fixture {
   test::TempDir directory;
@@ -87,7 +65,7 @@ TEST_CASE(
   Fixture fixture;
   fixture.write(1);
   {
-    const FullDisk full(100);
+    const test::FullDisk full(100);
     fixture.write(2);
   }
   REQUIRE(fixture.failures.size() == 1);

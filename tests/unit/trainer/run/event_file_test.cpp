@@ -1,15 +1,14 @@
 #include "trainer/run/event_file.hpp"
 
-#include <sys/resource.h>
-
 #include <array>
 #include <catch2/catch.hpp>
-#include <csignal>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <system_error>
 
+#include "tests/support/full_disk.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace ddprun::trainer {
@@ -76,29 +75,26 @@ TEST_CASE("a start has a file of its own, made where it is missing") {
   CHECK_THROWS_AS(EventFile(directory.path() / "file"), std::system_error);
 }
 
-TEST_CASE("a record that does not fit is left out whole") {
+TEST_CASE("a record that does not fit is left out whole, and the error is the system's") {
   const ddprun::test::TempDir directory;
   EventFile file(directory.path());
   const std::array scalar{Scalar{"loss/train", 1}};
   file.append(1, scalar);
   const auto path = std::filesystem::directory_iterator(directory.path())->path();
   const auto whole = std::filesystem::file_size(path);
-  // As a disk that is full: a part of the record still fits.
-  std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
-  rlimit small = before;
-  small.rlim_cur = whole + 5;
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  bool failed = false;
-  try {
-    file.append(2, scalar);
-  } catch (const std::system_error&) {
-    failed = true;
+  for (const std::size_t fits : {0, 5}) {
+    const ddprun::test::FullDisk full(whole + fits);
+    try {
+      file.append(2, scalar);
+      FAIL("a full disk");
+    } catch (const std::system_error& error) {
+      CHECK(error.code().value() == EFBIG);
+      CHECK(error.what() == path.string() + ": File too large");
+    }
+    CHECK(std::filesystem::file_size(path) == whole);
   }
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
-  CHECK(failed);
-  CHECK(std::filesystem::file_size(path) == whole);
+  file.append(3, scalar);  // there is space again
+  CHECK(std::filesystem::file_size(path) == whole + event_record(0, 3, scalar).size());
 }
 
 }  // namespace

@@ -9,12 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/captured_stderr.hpp"
+#include "tests/support/full_disk.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 using namespace std::chrono_literals;
+
+Interval after(std::int64_t step) {
+  Interval interval;
+  interval.step = step;
+  return interval;
+}
 
 TEST_CASE("a long evaluation is in the metrics about once a second, a short one is not") {
   const ddprun::test::TempDir directory;
@@ -56,9 +64,7 @@ TEST_CASE("intervals are in the metrics about once a second, or after so many st
       for (int step = 1; step <= 12; ++step) {
         const auto now = begin + step * 300ms;
         const bool due = report.interval_due(step, now);
-        Interval interval;
-        interval.step = step;
-        CHECK(report.interval(interval, now) == (due || log_every == 0));
+        CHECK(report.interval(after(step), now) == (due || log_every == 0));
       }
     }
     std::vector<int> steps;
@@ -71,6 +77,32 @@ TEST_CASE("intervals are in the metrics about once a second, or after so many st
   CHECK(steps_of(0) == std::vector<int>{1, 5, 9});
   CHECK(steps_of(5) == std::vector<int>{5, 10});
   CHECK(steps_of(1).size() == 12);
+}
+
+TEST_CASE(
+    "a disk that is full leaves whole lines in the metrics, to which the next start appends") {
+  const ddprun::test::TempDir directory;
+  const auto file = directory / "metrics.jsonl";
+  const auto start = [&](int steps) {
+    Report report({.quiet = true, .place = {}, .metrics = file, .log_every = 1});
+    for (int step = 1; step <= steps; ++step)
+      report.interval(after(step), std::chrono::steady_clock::now());
+  };
+  const std::string warnings = ddprun::test::captured_stderr([&] {
+    const ddprun::test::FullDisk full(500);
+    start(4);
+  });
+  CHECK(warnings == "train: warning: " + file.string() + ": File too large; going on without it\n");
+  const auto lines_before = std::filesystem::file_size(file);
+  CHECK(lines_before < 500);
+  start(1);
+  CHECK(std::filesystem::file_size(file) > lines_before);
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(nlohmann::json::accept(line));
+    CHECK_FALSE(lines.eof());  // so it ends with a line's end
+  }
 }
 
 }  // namespace
