@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/printable.hpp"
+
 namespace ddprun::trainer {
 namespace {
 
@@ -36,7 +38,7 @@ Report::~Report() { clear_progress(); }
 void Report::note(const std::string& text) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0 || settings_.json || settings_.quiet) return;
-  print(text, false);
+  print(printable(text), false);
 }
 
 steady_clock::duration Report::text_every() const {
@@ -129,7 +131,7 @@ void Report::stopped(const StoppedRun& run) {
   if (settings_.rank != 0) return;
   const std::string json = stopped_json(run, settings_.place);
   write_metrics(json);
-  print(settings_.json ? json : stopped_text(run), false);
+  print(settings_.json ? json : printable(stopped_text(run)), false);
 }
 
 void Report::complain(std::string_view kind, const std::string& text) {
@@ -138,7 +140,7 @@ void Report::complain(std::string_view kind, const std::string& text) {
   const std::string name =
       settings_.place.world_size > 1 ? fmt::format("rank {}: ", settings_.rank) : "";
   // One write for the whole line, so that lines of several ranks do not mix.
-  const std::string line = fmt::format("train: {}{}{}\n", kind, name, text);
+  const std::string line = fmt::format("train: {}{}{}\n", kind, name, printable(text));
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -187,7 +189,7 @@ void Report::write_events(std::int64_t step, const std::vector<Scalar>& scalars)
 /// Of one that is given up.
 void Report::warn_of_file(const std::string& what) {
   const std::string line =
-      fmt::format("train: warning: {}; going on without it\n", what);
+      fmt::format("train: warning: {}; going on without it\n", printable(what));
   clear_progress();
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

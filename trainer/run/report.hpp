@@ -59,7 +59,8 @@ class Report {
   [[nodiscard]] bool interval_due(std::int64_t step,
                                   std::chrono::steady_clock::time_point now) const;
 
-  /// To stderr, from every rank, with the rank where there are several.
+  /// To stderr, from every rank, with the rank where there are several. One line: of names in the
+  /// text, control characters are shown as in C.
   void warning(const std::string& text) { complain("warning: ", text); }
   void error(const std::string& text) { complain("error: ", text); }
 

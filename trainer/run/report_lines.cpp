@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/json_text.hpp"
+#include "base/printable.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -193,7 +194,8 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
   const std::size_t replicas = outcome.data_parallel ? outcome.data_parallel->peak_bytes.size() : 1;
   if (!outcome.memory.empty()) text += peak_memory_text(outcome.memory, replicas);
   if (outcome.data_parallel) text += data_parallel_text(*outcome.data_parallel);
-  if (!outcome.checkpoint.empty()) text += fmt::format("checkpoint: {}\n", outcome.checkpoint);
+  if (!outcome.checkpoint.empty())
+    text += fmt::format("checkpoint: {}\n", printable(outcome.checkpoint));
   const std::string weights = fmt::format("weights: {}", outcome.weights_hash);
   const std::string made_by =
       fmt::format("(V={}, b={}, threads={}, {})", outcome.shards, outcome.batch,

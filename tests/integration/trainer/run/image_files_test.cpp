@@ -163,7 +163,7 @@ TEST_CASE("images that are left out are named in a warning") {
   const TempDir folder;
   for (const char* name : {"train/a", "train/b", "val/a", "val/b"})
     copy_images(folder.path() / name, 3);
-  std::ofstream(folder.path() / "val" / "b" / "x.jpg") << "no image";
+  std::ofstream(folder.path() / "val" / "b" / "x\x1b[31m\n.jpg") << "no image";
   ChildOptions options;
   options.leave_stdin = true;
   const ChildResult result = run({program("train"), "--data", folder.path(), "--skip-bad",
@@ -172,5 +172,5 @@ TEST_CASE("images that are left out are named in a warning") {
   CHECK(result.status == 0);
   CHECK_THAT(result.err, Contains("warning: --skip-bad: 1 of 13 images cannot be used and is left "
                                   "out: ") &&
-                             Contains("val/b/x.jpg: neither JPEG nor PNG"));
+                             Contains("val/b/x\\x1b[31m\\n.jpg: neither JPEG nor PNG"));
 }

@@ -105,5 +105,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("names in what is reported cannot control a terminal or begin another line") {
+  const ddprun::test::TempDir directory;
+  const std::string name = "a\n\x1b[31m.jpg";
+  const std::string told = ddprun::test::captured_stderr([&] {
+    Report report({.rank = 1, .place = {.world_size = 2}, .metrics = {}});
+    report.warning(name + ": cut short");
+    report.error(name + ": changed");
+    Report first({.place = {}, .metrics = directory / name / "no\nfolder", .log_every = 1});
+    std::ofstream(directory.path() / name) << "no folder";
+    first.interval(after(1), std::chrono::steady_clock::now());
+  });
+  CHECK(told ==
+        "train: warning: rank 1: a\\n\\x1b[31m.jpg: cut short\n"
+        "train: error: rank 1: a\\n\\x1b[31m.jpg: changed\n"
+        "train: warning: " +
+            (directory / "a\\n\\x1b[31m.jpg/no\\nfolder").string() +
+            ": Not a directory; going on without it\n");
+}
+
 }  // namespace
 }  // namespace ddprun::trainer
