@@ -53,6 +53,20 @@ Counters counters_from(const Json& json) {
           .not_finite = json.at("not_finite").get<std::int64_t>()};
 }
 
+Json to_json(const OpenInterval& interval) {
+  return {{"first_step", interval.first_step},
+          {"counters", to_json(interval.counters)},
+          {"seconds", interval.seconds},
+          {"exposed_seconds", interval.exposed_seconds}};
+}
+
+OpenInterval interval_from(const Json& json) {
+  return {.first_step = json.at("first_step").get<std::int64_t>(),
+          .counters = counters_from(json.at("counters")),
+          .seconds = json.at("seconds").get<double>(),
+          .exposed_seconds = json.at("exposed_seconds").get<double>()};
+}
+
 Json to_json(const EpochSummary& epoch) {
   return {{"epoch", epoch.epoch},
           {"train_loss", epoch.train_loss},
@@ -120,6 +134,9 @@ TrainingState state_from(const Json& json) {
   optimizer.at("good_steps").get_to(state.step_state.scaler.good_steps);
   state.step_state.stuck = optimizer.value("stuck", std::uint64_t{0});  // older ones have none
   state.epoch_counters = counters_from(json.at("epoch_counters"));
+  // Older ones have none: it begins where the run goes on.
+  state.interval = json.contains("interval") ? interval_from(json.at("interval"))
+                                             : OpenInterval{.first_step = state.step};
   for (const Json& epoch : json.at("epochs")) state.epochs.push_back(epoch_from(epoch));
   // Older ones have none.
   for (const Json& epoch : json.value("cut_off", Json::array()))
@@ -185,6 +202,7 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
         {"good_steps", step_state.scaler.good_steps},
         {"stuck", step_state.stuck}}},
       {"epoch_counters", to_json(state.epoch_counters)},
+      {"interval", to_json(state.interval)},
       {"epochs", epochs},
       {"cut_off", cut_off},
       {"best_score", state.best_score},

@@ -32,6 +32,15 @@ using RunConfig = std::vector<ConfigEntry>;
 
 std::string to_string(const ConfigEntry::Value& value);
 
+/// Steps that no JSON line of an interval has reported yet.
+struct OpenInterval {
+  std::int64_t first_step = 0;  ///< it began after so many steps of the run
+  Counters counters = {};
+  double seconds = 0;          ///< spent in its steps
+  double exposed_seconds = 0;  ///< of them, waiting for sums; where the reducer knows
+  friend bool operator==(const OpenInterval&, const OpenInterval&) = default;
+};
+
 /// What one finished epoch came to, for the final table.
 struct EpochSummary {
   std::int64_t epoch = 0;
@@ -71,6 +80,7 @@ struct TrainingState {
   std::string best_is;       ///< which is the best one: "largest"
   double epoch_seconds = 0;  ///< spent in steps of the epoch under way
   double seconds = 0;        ///< spent in training so far, over all rounds
+  OpenInterval interval;     ///< rank 0's
 
   std::int64_t world_size = 1;  ///< when it was written; free to change
   std::int64_t round = 0;

@@ -74,7 +74,8 @@ bool Report::interval(const Interval& interval, steady_clock::time_point now) {
     last_progress_ = now;
     print(progress_text(interval, settings_.score, line_columns()), true);
   }
-  return has_line || settings_.log_every == 0;
+  // Of so many steps each: the next one begins where one is full, in whichever start that is.
+  return settings_.log_every == 0 || interval.step % settings_.log_every == 0;
 }
 
 void Report::evaluation(const EvaluationProgress& progress, steady_clock::time_point began,

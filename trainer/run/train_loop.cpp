@@ -40,7 +40,6 @@ TrainLoop::TrainLoop(TrainParts parts)
       shared_(static_cast<std::size_t>(parts.communicator.world_size())),
       share_at_(parts.state.step + 1),
       first_step_(parts.state.step),
-      interval_first_step_(parts.state.step),
       pace_(static_cast<std::int64_t>(parts.sets.test->size())),
       began_(Clock::now()),
       seconds_before_(parts.state.seconds) {}
@@ -111,8 +110,9 @@ const StepState* TrainLoop::make_overflow() {
 }
 
 std::int64_t TrainLoop::choose_steps_to_next() const {
-  const std::int64_t steps = std::max<std::int64_t>(1, parts_.state.step - interval_first_step_);
-  const double mean = (interval_seconds_ + mine_.step_seconds) / static_cast<double>(steps);
+  const OpenInterval& interval = parts_.state.interval;
+  const auto steps = std::max<std::int64_t>(1, parts_.state.step - interval.first_step);
+  const double mean = (interval.seconds + mine_.step_seconds) / static_cast<double>(steps);
   const double wanted = mean > 0 ? kShareSeconds / mean : 1;
   return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kShareStepsMax);
 }
@@ -145,9 +145,9 @@ bool TrainLoop::share() {
 
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
-  interval_counters_ += counters;
-  interval_seconds_ += slowest;
-  interval_exposed_ += exposed;
+  state.interval.counters += counters;
+  state.interval.seconds += slowest;
+  state.interval.exposed_seconds += exposed;
   const bool is_last = state.step == parts_.plan.last_step;
   if (is_last || parts_.report.interval_due(state.step, now)) report_interval(now, is_last);
   // At the end of an epoch, or of the run, the state is saved when it is evaluated.
@@ -157,12 +157,12 @@ bool TrainLoop::share() {
 
 void TrainLoop::report_interval(Time now, bool is_last) {
   const TrainingState& state = parts_.state;
-  const Counters& counters = interval_counters_;
-  const double rate =
-      interval_seconds_ > 0 ? static_cast<double>(counters.count) / interval_seconds_ : 0;
-  pace_.trained(counters.count, interval_seconds_);
+  const OpenInterval& open = state.interval;
+  const Counters& counters = open.counters;
+  const double rate = open.seconds > 0 ? static_cast<double>(counters.count) / open.seconds : 0;
+  pace_.trained(counters.count, open.seconds);
   Interval interval{.step = state.step,
-                    .steps = state.step - interval_first_step_,
+                    .steps = state.step - open.first_step,
                     .last_step = parts_.plan.last_step,
                     .epoch = state.epoch,
                     .epochs = parts_.options.epochs,
@@ -181,12 +181,10 @@ void TrainLoop::report_interval(Time now, bool is_last) {
   }
   if (parts_.options.grad_clip > 0) interval.gradient_norm = state.step_state.gradient_norm;
   if (step_->exposed())
-    interval.exposed_share = interval_seconds_ > 0 ? interval_exposed_ / interval_seconds_ : 0;
-  if (!parts_.report.interval(interval, now)) return;
-  interval_counters_ = {};
-  interval_seconds_ = 0;
-  interval_exposed_ = 0;
-  interval_first_step_ = state.step;
+    interval.exposed_share = open.seconds > 0 ? open.exposed_seconds / open.seconds : 0;
+  // What a signal or --max-steps cuts off goes on in a later start, from the checkpoint.
+  if (parts_.report.interval(interval, now) && !is_last)
+    parts_.state.interval = {.first_step = state.step};
 }
 
 double TrainLoop::seconds_left(double of_evaluation_done) const {

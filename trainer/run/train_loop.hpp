@@ -120,13 +120,9 @@ class TrainLoop {
   std::vector<Shared> shared_;   // of all ranks
   std::int64_t share_at_ = 0;    // step after which the ranks meet again
   std::int64_t first_step_ = 0;  // after so many it began
-  Counters interval_counters_;   // since the last interval reported
-  double interval_seconds_ = 0;
-  double interval_exposed_ = 0;  // where the reducer knows
-  std::int64_t interval_first_step_ = 0;
-  std::string broken_;   // what rank 0 has found in the weights
-  int exit_code_ = 0;    // of a run that has to end
-  int stop_signal_ = 0;  // that asks a rank to end, as all ranks know; 0: none
+  std::string broken_;           // what rank 0 has found in the weights
+  int exit_code_ = 0;            // of a run that has to end
+  int stop_signal_ = 0;          // that asks a rank to end, as all ranks know; 0: none
   Pace pace_;
   Time began_;
   double seconds_before_;

@@ -1,10 +1,12 @@
-// metrics.jsonl and event files after kills and on a full disk.
+// metrics.jsonl and event files after kills and on a full disk: whole, and with the lines of a run
+// that nothing happened to.
 #include <algorithm>
 #include <boost/crc.hpp>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -71,6 +73,19 @@ std::vector<nlohmann::json> check_lines(const std::string& text, const std::stri
   return found;
 }
 
+/// The intervals of a run, by their last step, without what is measured or of the workers. A step
+/// that was done again counts as it was done last.
+std::map<int, nlohmann::json> intervals_of(const fs::path& out) {
+  std::map<int, nlohmann::json> intervals;
+  for (nlohmann::json& line : check_lines(text_of(out / "metrics.jsonl"), "interval")) {
+    for (const char* other : {"world_size", "round", "samples_per_second", "exposed_share"})
+      line.erase(other);
+    const int step = line["step"];
+    intervals[step] = std::move(line);
+  }
+  return intervals;
+}
+
 }  // namespace
 
 TEST_CASE("a kill at any moment leaves metrics.jsonl and the event file whole") {
@@ -93,6 +108,36 @@ TEST_CASE("a kill at any moment leaves metrics.jsonl and the event file whole") 
     // A line is written before its record; the file begins with two others.
     const std::size_t records = check_records(event_bytes(out));
     CHECK((records == 1 + lines || records == 2 + lines));
+  }
+}
+
+TEST_CASE(
+    "intervals are those of a run that nothing happened to, for any world size after a kill") {
+  const SmallData data;
+  const TempDir directory;
+  const auto arguments = [&](const fs::path& out) {
+    return three_epochs(data,
+                        {"--log-every=3", "--checkpoint-every=1", "--keep=all", "--out", out});
+  };
+  const auto whole = directory.path() / "whole";
+  train({.arguments = arguments(whole)});
+  auto wanted = intervals_of(whole);
+  REQUIRE(wanted.size() == 8);
+  wanted.erase(3);
+  // As kills would have it that came after step 4 or 5 and before the next checkpoint.
+  for (const int killed_after : {4, 5}) {
+    for (const int world_size : {1, 2, 4}) {
+      INFO("after step " << killed_after << ", then " << world_size << " workers");
+      const auto out = directory.path() / "killed";
+      fs::create_directory(out);
+      for (int step = 1; step <= killed_after; ++step) {
+        const std::string name = "step-0000000" + std::to_string(step);
+        fs::copy(whole / name, out / name, fs::copy_options::recursive);
+      }
+      train({.world_size = world_size, .arguments = arguments(out)});
+      CHECK(intervals_of(out) == wanted);
+      fs::remove_all(out);
+    }
   }
 }
 

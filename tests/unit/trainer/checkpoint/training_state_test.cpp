@@ -37,6 +37,10 @@ TrainingState full_state() {
                           .false_positives = 8,
                           .false_negatives = 9,
                           .not_finite = 1};
+  state.interval = {.first_step = 1230,
+                    .counters = {.loss = 12345, .count = 16, .correct = 9},
+                    .seconds = 0.25,
+                    .exposed_seconds = 0.125};
   state.epochs = {{.epoch = 0,
                    .train_loss = 1.25,
                    .train_score = 0.5,
@@ -70,6 +74,7 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(read.step_state.scaler == state.step_state.scaler);
   CHECK(read.step_state.stuck == 3);
   CHECK(read.epoch_counters == state.epoch_counters);
+  CHECK(read.interval == state.interval);
   CHECK(read.epochs == state.epochs);
   CHECK(read.cut_off == state.cut_off);
   CHECK(read.best_metric == "test_iou");
@@ -83,13 +88,15 @@ TEST_CASE("a state without what was added later, as it was written before, is re
   // The checksum is of what stands before it.
   const TrainingState state = full_state();
   auto json = nlohmann::ordered_json::parse(to_json(state, {}));
-  for (const char* name : {"best_metric", "best_is", "cut_off", "checksum"}) json.erase(name);
+  for (const char* name : {"best_metric", "best_is", "cut_off", "interval", "checksum"})
+    json.erase(name);
   const std::string text = json_text(json);
   json["checksum"] = crc32_of(std::as_bytes(std::span(text)));
   const TrainingState read = parse_state(json.dump(), "state.json").first;
   CHECK(read.best_score == 0.875);
   CHECK(read.best_metric.empty());
   CHECK(read.cut_off.empty());
+  CHECK(read.interval == OpenInterval{.first_step = state.step});
   CHECK(read.step == state.step);
 }
 
