@@ -14,9 +14,14 @@ namespace {
 using Arguments = std::vector<std::string>;
 using Catch::Matchers::Contains;
 
+/// The line of the figures, which is also in the metrics of --out.
 std::string evaluate(int world_size, Arguments arguments) {
+  const TempDir out;
   arguments.insert(arguments.begin(), "--eval");
+  arguments.insert(arguments.end(), {"--out", out.path()});
   std::string line = train({.world_size = world_size, .arguments = std::move(arguments)});
+  CHECK(field(line, "type") == "evaluated");
+  CHECK(text_of(out / "metrics.jsonl") == line + "\n");
   // Measured, or another number.
   for (const char* const name : {"seconds", "world_size"}) {
     const std::size_t begin = line.find(std::string("\"") + name);
@@ -49,7 +54,7 @@ TEST_CASE(
   CHECK_THAT(one, Contains("{\"name\":\"9\",\"samples\":"));
   CHECK(evaluate(2, of_run) == one);
   CHECK(evaluate(4, of_run) == one);
-  // A training command line may be given as it is, but for --out, where it would leave its line.
+  // A training command line may be given as it is, but for --out, where it leaves its line.
   Arguments all = three_epochs(data, {"--lr=0.1", "--keep=3", "--schedule=step"});
   all.insert(all.end(), {"--resume-from", run.path() / "latest"});
   CHECK(evaluate(1, all) == one);
@@ -153,6 +158,7 @@ TEST_CASE("texts are read with the words of the checkpoint, not with those of an
   const std::string there = evaluate(1, {"--data", other.path(), "--resume-from", run.path()});
   for (const char* const name : {"test_loss", "test_accuracy", "weights"})
     CHECK(field(here, name) == field(there, name));
+  CHECK(evaluate(2, {"--data", data.path(), "--resume-from", run.path()}) == here);
 
   std::ofstream(run.path() / "best" / "vocabulary.txt") << "<s>\n";
   const ChildResult damaged =
