@@ -16,13 +16,10 @@
 #include "trainer/nccl/event_pool.hpp"
 #include "trainer/nccl/failures.hpp"
 #include "trainer/nccl/gradient_sum.hpp"
-#include "trainer/nccl/group_calls.hpp"
 #include "trainer/nccl/host_bytes.hpp"
-#include "trainer/nccl/nccl_group.hpp"
 #include "trainer/nccl/peer_watch.hpp"
 #include "trainer/nccl/registration.hpp"
 #include "trainer/nccl/started_sums.hpp"
-#include "trainer/nccl/sum_buffers.hpp"
 
 namespace ddprun::trainer::nccl {
 namespace {
@@ -387,8 +384,8 @@ CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchang
                          call, group, exchange, deadline);
     if (registered.is_left) buffers.keep();
     setup.result = std::move(registered.result);
-    if (!setup.result.ok()) return setup;
     setup.warning = std::move(registered.warning);
+    if (!setup.result.ok()) return setup;
     setup.how = fmt::format("NCCL {} with {} buffers", version_text(settings.library->version()),
                             text_of(registered.registration.kind()));
     setup.communicator = std::make_unique<NcclCommunicator>(settings, group, gradients,
