@@ -182,9 +182,7 @@ void TrainLoop::report_interval(Time now, bool is_last) {
   if (parts_.options.grad_clip > 0) interval.gradient_norm = state.step_state.gradient_norm;
   if (step_->exposed())
     interval.exposed_share = open.seconds > 0 ? open.exposed_seconds / open.seconds : 0;
-  // What a signal or --max-steps cuts off goes on in a later start, from the checkpoint.
-  if (parts_.report.interval(interval, now) && !is_last)
-    parts_.state.interval = {.first_step = state.step};
+  if (parts_.report.interval(interval, now)) parts_.state.interval = {.first_step = state.step};
 }
 
 double TrainLoop::seconds_left(double of_evaluation_done) const {

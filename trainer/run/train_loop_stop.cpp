@@ -55,7 +55,8 @@ bool TrainLoop::ends_as_asked() {
   if (parts_.keeper != nullptr) {
     const auto now = Clock::now();
     state.seconds = seconds_before_ + seconds_between(began_, now);
-    if (state.step > state.interval.first_step) report_interval(now, /*is_last=*/true);
+    if (state.step > std::max(first_step_, state.interval.first_step))
+      report_interval(now, /*is_last=*/true);
     const bool is_saved = parts_.keeper->finish(state, parts_.learner);
     const Options& options = parts_.options;
     parts_.report.stopped({.signal = signal_name(signal),
