@@ -1,6 +1,7 @@
 // What metrics.jsonl says of a run.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
