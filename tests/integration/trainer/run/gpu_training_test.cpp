@@ -27,6 +27,10 @@ double train_loss(const std::string& outcome) {
 
 ChildResult only(const GroupOptions& options) { return WorkerGroup(options).wait().front(); }
 
+constexpr const char* kNoCapture =
+    "train: warning: --cuda-graph auto: going on without CUDA graphs, as begin_capture failed, as "
+    "the test has planned\n";
+
 }  // namespace
 
 TEST_CASE("a run on a GPU learns as on the CPU") {
@@ -121,10 +125,7 @@ TEST_CASE("a GPU that cannot capture graphs trains without, with one line that t
   const ChildResult result = only(options);
   INFO(result.out << result.err);
   CHECK(result.status == 0);
-  CHECK(result.err ==
-        "train: warning: --cuda-graph auto: going on without CUDA graphs, as begin_capture failed, "
-        "as the "
-        "test has planned\n");
+  CHECK(result.err == kNoCapture);
   CHECK(field(last_line(result.out), "weights") == weights(on_gpus(arguments)));
   options.arguments.emplace_back("--cuda-graph=off");
   CHECK(only(options).err.empty());
@@ -142,9 +143,7 @@ TEST_CASE("a GPU that cannot capture an evaluation evaluates without, with one l
   const ChildResult result = only(refusing);
   INFO(result.out << result.err);
   CHECK(result.status == 0);
-  CHECK(result.err ==
-        "train: warning: --cuda-graph auto: going on without CUDA graphs, as begin_capture failed, "
-        "as the test has planned\n");
+  CHECK(result.err == kNoCapture);
   const std::string captured = train(options("8"));
   for (const char* const name : {"weights", "test_loss", "test_accuracy"})
     CHECK(field(last_line(result.out), name) == field(captured, name));
