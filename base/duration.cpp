@@ -5,16 +5,14 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/lower_case.hpp"
 #include "base/trimmed.hpp"
 
 namespace ddprun {
 
 std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) {
   constexpr double kSecondsMax = 1e9;
-  std::string lower(trimmed(text));
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string lower = lower_case(trimmed(text));
   if (lower.find('x') != std::string::npos) return std::nullopt;  // a hexadecimal number
   // Not std::from_chars, nor llround below: they would have every start load libm. The locale is C.
   char* end = nullptr;

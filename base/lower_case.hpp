@@ -3,15 +3,17 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace ddprun {
 
 /// Of ASCII letters; other bytes stay.
-inline std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+inline std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
-  return text;
+  return lower;
 }
 
 }  // namespace ddprun

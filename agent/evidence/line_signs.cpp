@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "base/lower_case.hpp"
+
 namespace ddprun::agent {
 namespace {
 
@@ -62,9 +64,7 @@ constexpr std::array<std::string_view, 4> kTimeOutsOfTrain = {
 
 /// The first of the phrases that is in the text, as it stands there.
 std::string_view first_of(const auto& phrases, std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lower_case(text);
   for (const std::string_view phrase : phrases) {
     const auto at = lower.find(phrase);
     if (at != std::string::npos) return text.substr(at, phrase.size());

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/duration.hpp"
+#include "base/lower_case.hpp"
 #include "base/texts/suggest.hpp"
 #include "base/trimmed.hpp"
 
@@ -24,19 +25,11 @@ LaunchError wrong(const std::string& spelling, const std::string& expected) {
 LaunchError wrong_word(const OptionRow& row, std::string_view text, const std::string& spelling,
                        const std::string& expected) {
   const auto choices = choices_of(row);
-  const auto meant = nearest(lower(text), {choices.begin(), choices.end()});
+  const auto meant = nearest(lower_case(text), {choices.begin(), choices.end()});
   return wrong(spelling, expected + (meant ? "; did you mean " + *meant + "?" : ""));
 }
 
 }  // namespace
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
 
 std::string enumerate(const std::vector<std::string>& words) {
   std::string text;
@@ -81,7 +74,7 @@ std::optional<std::vector<int>> parse_indexes(std::string_view text) {
 
 std::optional<bool> parse_flag(std::string_view text) {
   if (const auto number = parse_integer(text)) return *number != 0;
-  const std::string word = lower(trimmed(text));
+  const std::string word = lower_case(trimmed(text));
   if (word == "true" || word == "yes" || word == "on") return true;
   if (word == "false" || word == "no" || word == "off") return false;
   return std::nullopt;
@@ -108,7 +101,7 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
       if (has_word(row.choices, clean)) return clean;
       const auto number = parse_integer(text);
       if (number && *number >= 1) return clean;
-      if (has_word(row.refused, lower(clean)))
+      if (has_word(row.refused, lower_case(clean)))
         return usage_error(spelling + ": " + std::string(row.why_refused));
       const std::string expected = "a whole number, 1 or more, or " + choice_list(row);
       return number ? wrong(spelling, expected) : wrong_word(row, clean, spelling, expected);
@@ -123,7 +116,7 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
     case ValueType::choice:
     case ValueType::optional_choice:
       if (has_word(row.choices, clean)) return clean;
-      if (const std::string word = lower(clean);  // --log-level=INFO
+      if (const std::string word = lower_case(clean);  // --log-level=INFO
           has_word(row.choices, word) || has_word(row.also, word))
         return word;
       return wrong_word(row, clean, spelling, choice_list(row));

@@ -13,9 +13,6 @@
 
 namespace ddprun::launcher {
 
-/// With small letters.
-std::string lower(std::string_view text);
-
 /// A decimal integer, with blanks around it and a leading plus allowed as in Python's int().
 std::optional<long long> parse_integer(std::string_view text);
 

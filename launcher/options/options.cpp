@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/lower_case.hpp"
 #include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/options_without_effect.hpp"
@@ -82,7 +83,7 @@ LogLevel log_level(const ParsedCommandLine& parsed, const Environment& environme
     if (*number <= 20) return LogLevel::info;
     return *number <= 30 ? LogLevel::warning : LogLevel::error;
   }
-  return value_of<LogLevel>(lower(*variable)).value_or(LogLevel::warning);
+  return value_of<LogLevel>(lower_case(*variable)).value_or(LogLevel::warning);
 }
 
 Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {

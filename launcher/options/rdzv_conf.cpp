@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/lower_case.hpp"
 #include "base/texts/suggest.hpp"
 #include "base/trimmed.hpp"
 #include "launcher/options/option_value.hpp"
@@ -50,7 +51,7 @@ constexpr std::chrono::seconds kLeaseMin{1};
 constexpr std::chrono::hours kLeaseMax{1};
 
 std::optional<bool> parse_boolean(std::string_view text) {
-  const std::string word = lower(text);
+  const std::string word = lower_case(text);
   const auto is_one_of = [&word](const auto& words) {
     return std::find(words.begin(), words.end(), word) != words.end();
   };

@@ -6,20 +6,20 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <fstream>
 #include <memory>
 #include <optional>
 
+#include "base/lower_case.hpp"
+
 namespace ddprun::machine {
 namespace {
 
 /// A PCI address with four digits of domain, unless it needs more, in lower case.
-std::string sysfs_spelling(std::string address) {
+std::string sysfs_spelling(std::string_view text) {
   constexpr std::size_t kDomainDigits = 4;
-  std::transform(address.begin(), address.end(), address.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string address = lower_case(text);
   auto digits = address.find(':');
   for (; digits != std::string::npos && digits > kDomainDigits && address[0] == '0'; --digits)
     address.erase(0, 1);

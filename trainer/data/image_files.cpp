@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
+#include "base/lower_case.hpp"
 #include "trainer/data/decode_image.hpp"
 #include "trainer/data/list_folder.hpp"
 #include "trainer/data/read_file.hpp"
@@ -18,12 +18,6 @@ namespace {
 /// The largest image that is read, of 3 channels of two bytes each without compression, is smaller.
 constexpr std::uint64_t kFileMax = std::uint64_t{512} << 20;
 
-std::string lower(std::string text) {
-  for (char& letter : text)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
-}
-
 ByteImage read_image(const std::filesystem::path& path, int channels) {
   return decode_image(read_file_or_gzip(path, kFileMax), channels, path.string());
 }
@@ -33,7 +27,8 @@ ByteImage read_image(const std::filesystem::path& path, int channels) {
 std::vector<std::string> image_names(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (FolderEntry& entry : list_folder(folder)) {
-    const std::string extension = lower(std::filesystem::path(entry.name).extension().string());
+    const std::string extension =
+        lower_case(std::filesystem::path(entry.name).extension().string());
     const bool is_image = extension == ".jpg" || extension == ".jpeg" || extension == ".png";
     if (is_image && !entry.name.starts_with('.')) names.push_back(std::move(entry.name));
   }

@@ -1,6 +1,5 @@
 // Runs over the fake NCCL with the gradients in memory that it knows: the weights are those
 // without, all ranks do it alike, and what hangs or fails there ends in time.
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/trainer/run/gpu_runs.hpp"

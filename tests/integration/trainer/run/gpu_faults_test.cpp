@@ -1,6 +1,5 @@
 // Jobs of ddprun over the fake NCCL, one rank of which hangs, fails or dies: they end in time, and
 // the report names a rank with the reason.
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

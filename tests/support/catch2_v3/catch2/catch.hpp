@@ -18,5 +18,6 @@ StringContainsMatcher Contains(Text&& part) {
 }  // namespace Matchers
 using Matchers::Contains;
 using Matchers::EndsWith;
+using Matchers::Equals;
 using Matchers::StartsWith;
 }  // namespace Catch

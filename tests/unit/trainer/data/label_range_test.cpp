@@ -20,9 +20,10 @@ FileLabels labels(const std::string& file, std::vector<std::int32_t> values) {
 TEST_CASE("without a head the held-out labels are in the range of the training set's") {
   CHECK(agree_on_classes(labels("a", {0, 4, 1}), labels("b", {2, 0}), {}) == 5);
   CHECK(agree_on_classes(labels("a", {0, 4, 1}), labels("b", {}), {}) == 5);
-  CHECK_THROWS_WITH(agree_on_classes(labels("a", {0, 4, 1}), labels("b", {4, 5, 8}), {}),
-                    Catch::Equals("b: line 10: the label is 5, but the labels of a end at 4: "
-                                  "correct the file, or give --classes=9 if the label is right"));
+  CHECK_THROWS_WITH(
+      agree_on_classes(labels("a", {0, 4, 1}), labels("b", {4, 5, 8}), {}),
+      Catch::Matchers::Equals("b: line 10: the label is 5, but the labels of a end at 4: "
+                              "correct the file, or give --classes=9 if the label is right"));
   CHECK_THROWS_WITH(agree_on_classes(labels("a", {0, 0}), labels("b", {1}), {}),
                     StartsWith("a: all labels are 0, but a classifier needs two classes"));
 }
