@@ -70,9 +70,7 @@ std::vector<std::string> options_of_writer(const std::map<std::string, std::stri
       options.push_back(fmt::format("{}={}", option, value(key)));
   };
   const std::string model = value("model");
-  // Of another model nothing fits: its weights are refused later.
-  const std::optional<std::string> given = value_of(arguments, "--model");
-  if (model.empty() || given.value_or(model) != model) return {};
+  if (model.empty()) return {};
   add("--model", "model");
   add("--seed", "seed");
   // Batches of that size fitted into memory in training.

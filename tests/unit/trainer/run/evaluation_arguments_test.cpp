@@ -29,7 +29,8 @@ TEST_CASE("options of the model are those of the run that wrote its weights, unl
   CHECK(options_of_writer(cropped, {"--stem=small", "--classes=7"}) ==
         Arguments{"--model=resnet18", "--image-shape=40x40x3", "--crop=36x36+4",
                   "--normalize=0.5,0.25,0:1,0.5,1"});
-  CHECK(options_of_writer(resnet, {"--model=lenet"}).empty());
+  CHECK(options_of_writer(resnet, {"--model=ResNet18", "--stem=small", "--classes=7"}) ==
+        Arguments{"--image-shape=40x40x3"});
   CHECK(options_of_writer({{"format", "pt"}}, {}).empty());
   CHECK(options_of_writer({{"model", "unet16"}, {"decoder", "deconv"}, {"classes", "1"}}, {}) ==
         Arguments{"--model=unet16", "--decoder=deconv"});
