@@ -132,12 +132,13 @@ void CheckpointKeeper::measure() {
   measured_ = true;
 }
 
-bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner, bool best) {
+bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner, bool best,
+                              bool is_news) {
   if (settings_.every.kind == CheckpointEvery::Kind::off) return true;
   const auto deadline = std::chrono::steady_clock::now() + kFinishWait;
   bool written = writer_.wait_idle(deadline);
   const bool is_taken = step_taken_ == state.step && block_taken_ == state.block;
-  if (written && (best || !is_taken)) {
+  if (written && (best || is_news || !is_taken)) {
     const std::string bad = take(state, learner, best, std::chrono::steady_clock::now());
     if (!bad.empty()) {
       settings_.warn(

@@ -48,7 +48,8 @@ class CheckpointKeeper {
   /// Writes the last state, if it is not on disk yet or is the best so far, and waits for the disk.
   /// False, with a warning: the last state is not on disk, because it could not be written, not
   /// within its deadline, or holds an inf or nan.
-  bool finish(const TrainingState& state, const Learner& learner, bool best = false);
+  bool finish(const TrainingState& state, const Learner& learner, bool best = false,
+              bool is_news = false);
 
   /// Gives the write under way a moment: for ends that are not of our choosing.
   void abandon();

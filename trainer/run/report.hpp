@@ -43,8 +43,8 @@ class Report {
   /// One line about how the run starts.
   void note(const std::string& text);
   /// Called as often as the loop likes; decides itself what is worth showing now: the last one
-  /// always has a JSON line. False: it was only shown as text, and belongs to the next JSON line,
-  /// too.
+  /// always has a JSON line. False: its steps belong to the next JSON line, too, as it was only
+  /// shown as text, or has fewer steps than --log-every.
   bool interval(const Interval& interval, std::chrono::steady_clock::time_point now);
   /// The same for an evaluation that began at `began`: a short one is not shown.
   void evaluation(const EvaluationProgress& progress, std::chrono::steady_clock::time_point began,

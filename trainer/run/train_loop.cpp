@@ -255,8 +255,8 @@ EpochSummary TrainLoop::summarize(const Counters& test) const {
               state.epoch_seconds > 0 ? static_cast<double>(train.count) / state.epoch_seconds : 0};
 }
 
-/// Of all so far; then the next ones have to be better than it.
-bool TrainLoop::is_best(const EpochSummary& summary) {
+/// Whether it is the best of all so far: then the next ones have to be better than it.
+bool TrainLoop::note_if_best(const EpochSummary& summary) {
   const double value = score_.best_value(summary);
   const bool best = score_.is_better(value, parts_.state.best_score);
   if (best) parts_.state.best_score = value;
@@ -278,7 +278,7 @@ bool TrainLoop::end_epoch() {
   if (!evaluate(test)) return false;
   const EpochSummary summary = summarize(test);
   state.epochs.push_back(summary);
-  const bool best = is_best(summary);
+  const bool best = note_if_best(summary);
   ++state.epoch;
   state.block = 0;
   state.epoch_counters = {};
@@ -319,6 +319,7 @@ int TrainLoop::finish() {
                   .seconds = 0,
                   .checkpoint = ""};
   bool best = false;
+  bool is_news = false;
   // An epoch that --max-steps cut off: a later run goes on within it, but what is there now is what
   // the user gets.
   if (state.block != 0) {
@@ -329,14 +330,15 @@ int TrainLoop::finish() {
     // Else a run that has nothing to do.
     if (std::none_of(state.cut_off.begin(), state.cut_off.end(), is_this)) {
       state.cut_off.push_back({.step = state.step, .summary = summary});
-      best = is_best(summary);
+      best = note_if_best(summary);
+      is_news = true;
       parts_.report.epoch(summary, ending(EpochEnd::cut_off));
     }
   }
   outcome.best = best_of(evaluations_of(state, parts_.plan.steps_per_epoch), score_);
   if (parts_.keeper == nullptr) return kExitSuccess;
   progress_.at(state.step, "last checkpoint");
-  const bool written = parts_.keeper->finish(state, parts_.learner, best);
+  const bool written = parts_.keeper->finish(state, parts_.learner, best, is_news);
   outcome.checkpoint = parts_.keeper->newest();
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
   if (state.step > first_step_) {

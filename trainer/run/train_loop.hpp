@@ -84,7 +84,7 @@ class TrainLoop {
   void lower_rate();
   [[nodiscard]] EpochEnding ending(EpochEnd end) const;
   EpochSummary summarize(const Counters& test) const;
-  bool is_best(const EpochSummary& summary);
+  bool note_if_best(const EpochSummary& summary);
   /// Until deadline(), or longer.
   void warn_of_step();
   [[nodiscard]] PeakMemory memory_so_far() const;

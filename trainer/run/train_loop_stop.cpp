@@ -55,7 +55,9 @@ bool TrainLoop::ends_as_asked() {
   if (parts_.keeper != nullptr) {
     const auto now = Clock::now();
     state.seconds = seconds_before_ + seconds_between(began_, now);
-    if (state.step > std::max(first_step_, state.interval.first_step))
+    // Of the last step share() has reported.
+    if (state.step > std::max(first_step_, state.interval.first_step) &&
+        state.step < parts_.plan.last_step)
       report_interval(now, /*is_last=*/true);
     const bool is_saved = parts_.keeper->finish(state, parts_.learner);
     const Options& options = parts_.options;

@@ -105,6 +105,27 @@ TEST_CASE("a run that was stopped before its last evaluation is judged when it i
   CHECK(fs::read_symlink(run.path() / "latest") == newest);  // nothing is new
 }
 
+TEST_CASE("an evaluation at the end of a run is kept, though it is not the best") {
+  const SmallData data;
+  const TempDir run;
+  // Where nothing changes nothing is better than the first epoch.
+  const auto train_to = [&](const std::string& last) {
+    train({.arguments = three_epochs(data, {"--out", run.path(), "--lr=0", "--keep=all",
+                                            "--checkpoint-every=1", "--max-steps=" + last})});
+  };
+  train_to("12");
+  fs::remove_all(run.path() / "step-00000012");
+  train_to("11");  // its checkpoint is there, but without the evaluation
+  train_to("11");
+  const std::string lines = text_of(run.path() / "metrics.jsonl");
+  const std::string sign = "\"complete\":false";
+  std::size_t evaluations = 0;
+  for (auto at = lines.find(sign); at != std::string::npos; at = lines.find(sign, at + 1))
+    ++evaluations;
+  CHECK(evaluations == 2);  // after steps 12 and 11
+  CHECK(fs::read_symlink(run.path() / "best") == "step-00000008");
+}
+
 TEST_CASE("pictures are cropped and normalised as in training, whatever folder they are in") {
   const SmallData data;
   const TempDir run;
