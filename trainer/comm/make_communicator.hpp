@@ -47,7 +47,7 @@ struct CommSetup {
   bool refused = false;  ///< these options can never work (several hosts, unlike configurations): a
                          ///< usage error
   std::string how{};     ///< over NCCL: "NCCL 2.28.9 with plain buffers"
-  std::string warning{};  ///< this rank is why all do it in another way than they could
+  std::string warning{};  ///< why this rank keeps all from a faster way
 };
 
 /// Sets up this rank's communicator; returns when every rank has joined, or by `deadline`. A world

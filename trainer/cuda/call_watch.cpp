@@ -10,17 +10,26 @@ namespace ddprun::trainer::cuda {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-
-/// Between two looks: a call is noticed late by a sixteenth of its limit at most.
-std::chrono::nanoseconds look_every(std::chrono::nanoseconds limit) {
-  return std::clamp<std::chrono::nanoseconds>(limit / 16, 1ms, 1s);
-}
 
 }  // namespace
 
+CallClock::CallClock(std::chrono::nanoseconds limit)
+    : limit_(limit), every_(std::clamp<std::chrono::nanoseconds>(limit / 16, 1ms, 1s)) {}
+
+bool CallClock::is_late(Clock::time_point now, std::uint64_t serial, bool is_called) {
+  const std::chrono::nanoseconds passed = looked_ ? now - *looked_ : 0ns;
+  looked_ = now;
+  if (!is_called || serial != seen_) {
+    seen_ = serial;
+    waited_ = {};
+    return false;
+  }
+  waited_ += std::min(passed, 2 * every_);
+  return waited_ >= limit_;
+}
+
 CallWatch::CallWatch(std::chrono::nanoseconds limit, LateFunction late)
-    : limit_(limit), late_(std::move(late)) {
+    : clock_(limit), late_(std::move(late)) {
   auto started = start_thread("call-watch", [this] { watch(); });
   if (!started) throw std::runtime_error(why_no_thread(started.error()));
   thread_ = std::move(*started);
@@ -35,27 +44,18 @@ CallWatch::~CallWatch() {
   thread_.join();
 }
 
+void CallWatch::happened(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  happened_ = what;
+}
+
 void CallWatch::watch() {
-  const std::chrono::nanoseconds every = look_every(limit_);
-  std::chrono::nanoseconds waited{};
-  std::uint64_t seen = 0;
-  auto before = Clock::now();
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, every, [this] { return ends_; })) {
-    const auto now = Clock::now();
-    // Of a process that was stopped, or a machine that slept, the time does not count.
-    const auto passed = std::min<std::chrono::nanoseconds>(now - before, 2 * every);
-    before = now;
+  while (!changed_.wait_for(lock, clock_.every(), [this] { return ends_; })) {
     const std::uint64_t serial = serial_;
     const char* const call = call_;
-    if (call == nullptr || serial != seen) {
-      seen = serial;
-      waited = {};
-      continue;
-    }
-    waited += passed;
-    if (waited < limit_) continue;
-    late_(call, waited);
+    if (!clock_.is_late(CallClock::Clock::now(), serial, call != nullptr)) continue;
+    late_(happened_.empty() ? call : happened_ + "; then " + call, clock_.waited());
     return;
   }
 }

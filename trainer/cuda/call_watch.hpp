@@ -8,15 +8,42 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 
 namespace ddprun::trainer::cuda {
 
+/// How long a call has been under way. Pure.
+class CallClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit CallClock(std::chrono::nanoseconds limit);
+
+  /// Between two looks: a call is noticed late by a sixteenth of its limit at most.
+  [[nodiscard]] std::chrono::nanoseconds every() const { return every_; }
+  /// A look at `now`. `serial`: another one after each change. `is_called`: a call is under way.
+  /// Whether it has taken its limit. Of a process that was stopped, or a machine that slept, the
+  /// time does not count.
+  [[nodiscard]] bool is_late(Clock::time_point now, std::uint64_t serial, bool is_called);
+  /// As of the last look.
+  [[nodiscard]] std::chrono::nanoseconds waited() const { return waited_; }
+
+ private:
+  std::chrono::nanoseconds limit_;
+  std::chrono::nanoseconds every_;
+  std::chrono::nanoseconds waited_{};
+  std::uint64_t seen_ = 0;
+  std::optional<Clock::time_point> looked_;
+};
+
 /// Of one thread's calls.
 class CallWatch {
  public:
-  /// Called by the watching thread, once; it ends the process. `call`: begin()'s.
-  using LateFunction = std::function<void(const char* call, std::chrono::duration<double> waited)>;
+  /// Called by the watching thread, once; it ends the process. `call`: what has happened(), and the
+  /// name of the call.
+  using LateFunction =
+      std::function<void(const std::string& call, std::chrono::duration<double> waited)>;
 
   /// Watches from now on. Throws std::runtime_error where no thread can be started.
   CallWatch(std::chrono::nanoseconds limit, LateFunction late);
@@ -28,7 +55,7 @@ class CallWatch {
   /// the one that is timed and named; the outer one's time begins anew behind it.
   class Scope {
    public:
-    /// `watch` may be null: nothing is watched. `call` outlives the scope.
+    /// `watch` may be null: nothing is watched. `call` outlives the watch.
     Scope(CallWatch* watch, const char* call) : watch_(watch) {
       if (watch_ != nullptr) outer_ = watch_->replace(call);
     }
@@ -43,6 +70,9 @@ class CallWatch {
     const char* outer_ = nullptr;
   };
 
+  /// What has led to the calls that follow, for the line about one that is late.
+  void happened(const std::string& what);
+
   /// Of the call under way, which is one that waits and looks around meanwhile: its time begins
   /// anew.
   void progress() { ++serial_; }
@@ -54,11 +84,12 @@ class CallWatch {
   }
   void watch();
 
-  const std::chrono::nanoseconds limit_;
+  CallClock clock_;
   const LateFunction late_;
   std::atomic<const char*> call_{nullptr};  // the innermost; null: none
   std::atomic<std::uint64_t> serial_{0};    // another one after each change
   std::mutex mutex_;
+  std::string happened_;
   std::condition_variable changed_;
   bool ends_ = false;
   std::thread thread_;

@@ -19,7 +19,7 @@ class GuardedGpu final : public Gpu {
   [[nodiscard]] GpuFacts facts() const override { return gpu_->facts(); }
 
   [[nodiscard]] std::size_t free_memory() override {
-    const Guard guard(&calls_, "the question for free memory");
+    const Guard guard(&calls_, "cudaMemGetInfo");
     return gpu_->free_memory();
   }
   std::byte* allocate(std::size_t bytes) override {
@@ -56,27 +56,27 @@ class GuardedGpu final : public Gpu {
   }
 
   Event make_event() override {
-    const Guard guard(&calls_, "the making of an event");
+    const Guard guard(&calls_, "cudaEventCreate");
     return gpu_->make_event();
   }
   Event make_timed_event() override {
-    const Guard guard(&calls_, "the making of an event");
+    const Guard guard(&calls_, "cudaEventCreate");
     return gpu_->make_timed_event();
   }
   [[nodiscard]] double seconds_between(Event first, Event last) override {
-    const Guard guard(&calls_, "the question for the time between events");
+    const Guard guard(&calls_, "cudaEventElapsedTime");
     return gpu_->seconds_between(first, last);
   }
   void record(Event event, Stream stream) override {
-    const Guard guard(&calls_, "the record of an event");
+    const Guard guard(&calls_, "cudaEventRecord");
     gpu_->record(event, stream);
   }
   void wait(Stream stream, Event event) override {
-    const Guard guard(&calls_, "a stream's order to wait");
+    const Guard guard(&calls_, "cudaStreamWaitEvent");
     gpu_->wait(stream, event);
   }
   [[nodiscard]] bool has_come(Event event) override {
-    const Guard guard(&calls_, "the question for an event");
+    const Guard guard(&calls_, "cudaEventQuery");
     return gpu_->has_come(event);
   }
   void synchronize(Event event) override {

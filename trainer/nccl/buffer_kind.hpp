@@ -10,7 +10,7 @@
 
 namespace ddprun::trainer::nccl {
 
-/// From what every version can do to what most ranks have to be able to.
+/// In this order: each kind needs more of NCCL than the one before.
 enum class BufferKind {
   plain,       ///< not at all: it copies through buffers of its own
   registered,  ///< by ncclCommRegister: sends, receives and switches (NVLS) copy less

@@ -61,7 +61,7 @@ class NcclCommunicator final : public Communicator {
     if (failure_ || aborted_ || !sums_.empty() || peers_.ended(Clock::now()) >= 0) {
       abort_comm(call_, comm_, settings_.calls, abort_reason_);
     } else {
-      registration_.end();
+      registration_.end(settings_.calls);
       destroy_comm(call_, comm_, settings_.calls);
     }
   }
@@ -363,7 +363,8 @@ CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchang
   const Functions& call = settings.library->call();
   // Before the ranks meet, as they tell each other what their memory can be.
   const auto gradients = std::make_shared<GradientSum>(
-      settings.gpu, settings.comm, SumBuffers(*settings.comm.device, call, settings.buffers));
+      settings.gpu, settings.comm,
+      SumBuffers(*settings.comm.device, call, settings.buffers, settings.calls));
   SumBuffers& buffers = gradients->buffers();
   GroupSetup joined = join_group({.comm = settings.comm,
                                   .gpu = facts.uuid,

@@ -51,7 +51,7 @@ class Registrar {
         setup_.registration = std::move(mine);
         return std::move(setup_);
       }
-      mine.end();
+      mine.end(options_.calls);
     }
     return std::move(setup_);
   }
@@ -64,11 +64,7 @@ class Registrar {
     Registration mine(call_, group_.comm, kind);
     for (const SumBuffers::Piece& piece : options_.buffers.pieces()) {
       void** const handle = mine.add();
-      const Status status =
-          kind == BufferKind::windows
-              ? call_.comm_window_register(group_.comm, piece.data, piece.bytes,
-                                           reinterpret_cast<Window*>(handle), kSymmetricWindow)
-              : call_.comm_register(group_.comm, piece.data, piece.bytes, handle);
+      const Status status = begin(kind, piece, handle);
       const CallEnd end = wait_for_call(call_, group_.comm, status, peers_, deadline_);
       if (end.peer >= 0) {
         abort({CommStatus::aborted, end.peer, -1,
@@ -83,6 +79,14 @@ class Registrar {
       break;
     }
     return mine;
+  }
+
+  Status begin(BufferKind kind, const SumBuffers::Piece& piece, void** handle) {
+    const cuda::CallWatch::Scope scope(options_.calls, function_of(kind));
+    if (kind == BufferKind::registered)
+      return call_.comm_register(group_.comm, piece.data, piece.bytes, handle);
+    return call_.comm_window_register(group_.comm, piece.data, piece.bytes,
+                                      reinterpret_cast<Window*>(handle), kSymmetricWindow);
   }
 
   [[nodiscard]] std::string where(BufferKind kind) const {
@@ -159,7 +163,8 @@ bool Registration::is_whole() const {
                      [](const auto& handle) { return *handle != nullptr; });
 }
 
-void Registration::end() {
+void Registration::end(cuda::CallWatch* calls) {
+  const cuda::CallWatch::Scope scope(calls, "the deregistration of NCCL's buffers");
   for (const auto& handle : handles_) {
     if (*handle == nullptr) continue;
     if (kind_ == BufferKind::windows) {

@@ -12,7 +12,7 @@
 
 namespace ddprun::trainer::nccl {
 
-/// The handles of one communicator, which ends them where it is aborted.
+/// The handles of one communicator. An abort of the communicator ends them, too.
 class Registration {
  public:
   /// Of nothing.
@@ -25,8 +25,9 @@ class Registration {
   [[nodiscard]] void** add() { return handles_.emplace_back(std::make_unique<void*>()).get(); }
   /// Whether NCCL has registered all: a handle may be null though the call succeeded.
   [[nodiscard]] bool is_whole() const;
-  /// Deregisters all, and is of plain buffers then. Before ncclCommDestroy, once no rank sums.
-  void end();
+  /// Deregisters all under the watch (null: none), and is of plain buffers then. Before
+  /// ncclCommDestroy, once no rank sums.
+  void end(cuda::CallWatch* calls);
   /// NCCL may still write the handles: they are never freed.
   void leave();
 

@@ -8,16 +8,19 @@ namespace ddprun::trainer::nccl {
 
 DeviceMemory SumBuffers::allocate(std::size_t bytes) {
   if (kind_ == BufferKind::plain || bytes == 0) return device_->allocate(bytes);
-  const MemorySource source{.allocate = [call = call_](std::size_t wanted) -> std::byte* {
-                              void* memory = nullptr;
-                              return call->mem_alloc(&memory, wanted) == Status::success
-                                         ? static_cast<std::byte*>(memory)
-                                         : nullptr;
-                            },
-                            .free =
-                                [call = call_, is_kept = is_kept_](std::byte* memory) {
-                                  if (!*is_kept) (void)call->mem_free(memory);
-                                }};
+  const MemorySource source{
+      .allocate = [call = call_, calls = calls_](std::size_t wanted) -> std::byte* {
+        const cuda::CallWatch::Scope scope(calls, "ncclMemAlloc");
+        void* memory = nullptr;
+        return call->mem_alloc(&memory, wanted) == Status::success ? static_cast<std::byte*>(memory)
+                                                                   : nullptr;
+      },
+      .free =
+          [call = call_, calls = calls_, is_kept = is_kept_](std::byte* memory) {
+            if (*is_kept) return;
+            const cuda::CallWatch::Scope scope(calls, "ncclMemFree");
+            (void)call->mem_free(memory);
+          }};
   DeviceMemory memory = device_->allocate_from(source, bytes);
   if (memory.data() == nullptr) {
     // The GPU may have enough all the same: NCCL asks for it in another way.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/compute/device.hpp"
+#include "trainer/cuda/call_watch.hpp"
 #include "trainer/nccl/buffer_kind.hpp"
 #include "trainer/nccl/nccl_api.hpp"
 
@@ -19,9 +20,9 @@ class SumBuffers {
     std::size_t bytes = 0;
   };
 
-  /// `wanted`: of best_buffers().
-  SumBuffers(Device& device, const Functions& call, BufferKind wanted)
-      : device_(&device), call_(&call), kind_(wanted) {}
+  /// `wanted`: of best_buffers(). `calls`: NcclSettings::calls; it outlives the memory.
+  SumBuffers(Device& device, const Functions& call, BufferKind wanted, cuda::CallWatch* calls)
+      : device_(&device), call_(&call), calls_(calls), kind_(wanted) {}
 
   /// As Device::allocate(). The thread has the device's GPU. It is freed after the communicator
   /// that knows it has ended.
@@ -36,6 +37,7 @@ class SumBuffers {
  private:
   Device* device_;
   const Functions* call_;
+  cuda::CallWatch* calls_;
   BufferKind kind_;
   std::vector<Piece> pieces_;
   std::shared_ptr<bool> is_kept_ = std::make_shared<bool>(false);

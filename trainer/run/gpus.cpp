@@ -72,12 +72,12 @@ FoundGpu find(GpuSource& gpus, const GpuQuestion& question) {
 constexpr std::chrono::seconds kCallLimitMin{10};
 constexpr std::chrono::milliseconds kLineLimit{500};
 
-/// A thread within such a call cannot be ended, so the process is. Another start may do: the code
-/// is that of a rank which is not to blame.
+/// A thread within such a call cannot be ended, so the process is. Another start may succeed, so
+/// the code is kExitPeerLost.
 std::unique_ptr<cuda::CallWatch> watch_calls(std::chrono::nanoseconds timeout, int rank) {
   return std::make_unique<cuda::CallWatch>(
       std::max<std::chrono::nanoseconds>(timeout, kCallLimitMin),
-      [rank](const char* call, std::chrono::duration<double> waited) {
+      [rank](const std::string& call, std::chrono::duration<double> waited) {
         const std::string line = fmt::format(
             "train: error: rank {}: {} has not returned for {:.1f} s: the process ends; look at "
             "nvidia-smi and the kernel's log\n",

@@ -100,6 +100,6 @@ TEST_CASE("where NCCL cannot be ended after a rank was lost, the line names both
     INFO(faults);
     const Loss loss = lose_rank_1(arguments, faults);
     CHECK_THAT(loss.survivor, Contains("train: error: rank 0: ") && Contains(why) &&
-                                  Contains("; then ncclCommAbort has not returned for 10."));
+                                  Contains("; then the end of NCCL has not returned for 10."));
   }
 }

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <string>
+#include <thread>
 
 #include "tests/emulated_gpu/emulated_gpu.hpp"
 #include "trainer/cuda/guarded_gpu.hpp"
@@ -18,7 +19,7 @@ using Scope = CallWatch::Scope;
 class Report {
  public:
   CallWatch::LateFunction function() {
-    return [this](const char* call, std::chrono::duration<double> waited) {
+    return [this](const std::string& call, std::chrono::duration<double> waited) {
       waited_ = waited;
       name_.set_value(call);
     };
@@ -58,20 +59,42 @@ TEST_CASE("of calls within calls the innermost is reported, and behind it the ou
   CHECK(outer.wait() == "outer");
 }
 
-TEST_CASE("calls that return, and those that look around meanwhile, are never late") {
-  bool is_late = false;
-  {
-    CallWatch watch(10s, [&](const char*, auto) { is_late = true; });
-    const Scope none(nullptr, "unwatched");
-    const Scope scope(&watch, "a wait");
-    for (int i = 0; i < 100; ++i) watch.progress();
-  }
-  CHECK_FALSE(is_late);
+TEST_CASE("what has happened before stands before the name of the call") {
+  Report report;
+  CallWatch watch(20ms, report.function());
+  watch.happened("rank 1 ended");
+  const Scope none(nullptr, "unwatched");
+  const Scope scope(&watch, "the end of NCCL");
+  CHECK(report.wait() == "rank 1 ended; then the end of NCCL");
 }
 
-TEST_CASE("a GPU under a watch does what it is asked, and its waits count from look to look") {
+TEST_CASE("a call is late once it has taken its limit, counted anew after each change") {
+  CallClock clock(16s);
+  CHECK(clock.every() == 1s);
+  CallClock::Clock::time_point now{};
+  // Looks in so many seconds, one each.
+  const auto looks = [&](int seconds, std::uint64_t serial, bool is_called = true) {
+    int late = 0;
+    for (int i = 0; i < seconds; ++i) late += clock.is_late(now += 1s, serial, is_called) ? 1 : 0;
+    return late;
+  };
+  CHECK(looks(16, 1) == 0);  // the first look begins it
+  CHECK(looks(1, 1) == 1);
+  CHECK(clock.waited() == 16s);
+  CHECK(looks(16, 2) == 0);  // another call, or one that has looked around
+  CHECK(looks(16, 3) == 0);
+  CHECK(looks(100, 4, false) == 0);  // none
+  CHECK(looks(16, 5) == 0);
+  now += 1h;  // stopped, or asleep: of that two looks count
+  CHECK(looks(15, 6) == 0);
+  now += 1h;
+  CHECK(looks(1, 6) == 1);
+  CHECK(clock.waited() == 16s);
+}
+
+TEST_CASE("a GPU under a watch does what it is asked") {
   bool is_late = false;
-  CallWatch watch(20s, [&](const char*, auto) { is_late = true; });
+  CallWatch watch(20s, [&](const std::string&, auto) { is_late = true; });
   const auto gpu = make_guarded_gpu(std::make_unique<test::EmulatedGpu>(), watch);
   std::byte* const memory = gpu->allocate(4);
   std::byte* const pinned = gpu->allocate_pinned(4);
@@ -90,17 +113,22 @@ TEST_CASE("a GPU under a watch does what it is asked, and its waits count from l
   CHECK_FALSE(is_late);
 }
 
-TEST_CASE("the watch of a GPU that hangs still ends its waits, under a limit for calls") {
-  CallWatch watch(20s, [](const char*, auto) {});
+TEST_CASE("the watch of a GPU that hangs still ends its waits, and its looks count as progress") {
+  bool is_late = false;
+  CallWatch watch(2s, [&](const std::string&, auto) { is_late = true; });
   const auto gpu = make_guarded_gpu(
       std::make_unique<test::EmulatedGpu>(test::EmulatedGpuSettings{.hangs_at = 1}), watch);
-  gpu->set_watch([](auto) { throw DeviceError("it hangs"); });
+  gpu->set_watch([looks = 0](auto) mutable {
+    std::this_thread::sleep_for(100ms);
+    if (++looks == 25) throw DeviceError("it hangs");  // beyond the limit of calls
+  });
   std::byte* const memory = gpu->allocate(sizeof(float));
   gpu->launch(Stream::compute, launch_of(AddValues<float>{reinterpret_cast<float*>(memory),
                                                           reinterpret_cast<float*>(memory),
                                                           reinterpret_cast<float*>(memory), 1},
                                          1));
   CHECK_THROWS_WITH(gpu->synchronize(Stream::compute), "it hangs");
+  CHECK_FALSE(is_late);
 }
 
 }  // namespace
