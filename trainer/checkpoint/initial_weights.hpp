@@ -14,7 +14,8 @@
 
 namespace ddprun::trainer {
 
-/// What weights are read for: of those to evaluate nothing can be left out (--init-skip).
+/// What weights are read for. An evaluation needs all of them; a training can leave some out
+/// (--init-skip).
 enum class WeightsUse { training, evaluation };
 
 /// What a file gives to a model. Pointers into the parameters and the table that were matched.

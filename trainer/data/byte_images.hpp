@@ -14,7 +14,6 @@ struct ByteImages {
   std::vector<ImageLabel> labels;   ///< empty: there are masks
   std::vector<std::uint8_t> masks;  ///< size x height x width, 255 where a pixel belongs to it
 };
-inline constexpr std::uint64_t kLabelBytes = sizeof(decltype(ByteImages::labels)::value_type);
 
 std::size_t count_images(const ByteImages& images);
 /// That they take in memory.

@@ -13,6 +13,7 @@ namespace ddprun::trainer {
 
 /// The label of an image, as sets hold it.
 using ImageLabel = std::uint16_t;
+inline constexpr std::uint64_t kLabelBytes = sizeof(ImageLabel);
 inline constexpr std::size_t kImageClassesMax = std::size_t{1} << 16;
 
 /// One value per channel, of pixels scaled to 0..1. A network sees (pixel - mean) / deviation.

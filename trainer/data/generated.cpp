@@ -52,7 +52,7 @@ TrainAndTest generate_shapes(ImageShape shape, Target target) {
 
 std::uint64_t generated_shape_bytes(ImageShape shape, Target target) {
   const Counts counts = count_shapes(shape, target);
-  const std::size_t of_target = target == Target::mask ? mask_size(shape) : sizeof(ImageLabel);
+  const std::size_t of_target = target == Target::mask ? mask_size(shape) : kLabelBytes;
   return (counts.train + counts.test) * (sample_size(shape) + of_target);
 }
 

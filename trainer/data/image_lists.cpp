@@ -15,8 +15,7 @@ namespace {
 std::uint64_t decoded_bytes(const ImageLists& lists, const ImageSettings& settings) {
   const bool has_masks = !lists.train.empty() && !lists.train.front().mask.empty();
   return (lists.train.size() + lists.test.size()) *
-         (sample_size(settings.shape) +
-          (has_masks ? mask_size(settings.shape) : sizeof(ImageLabel)));
+         (sample_size(settings.shape) + (has_masks ? mask_size(settings.shape) : kLabelBytes));
 }
 
 /// Empty: none.

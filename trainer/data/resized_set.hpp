@@ -70,8 +70,8 @@ class ResizedSet final : public DataSet {
 TrainAndTest make_fitted_sets(const std::filesystem::path& folder, ByteImages train,
                               ByteImages test, const ImageFit& fit);
 
-/// Which of the bytes that both sets take those of make_fitted_sets() come to hold. `own`: in their
-/// own size; `fitted`: in fit.shape.
+/// Bytes that the sets of make_fitted_sets() come to hold: `own`, which both take in their own
+/// size, or `fitted`, which they take in fit.shape.
 std::uint64_t fitted_bytes(std::uint64_t own, std::uint64_t fitted, const ImageFit& fit);
 
 }  // namespace ddprun::trainer

@@ -14,6 +14,8 @@ struct Window {
   int size = 1;
   int stride = 1;
   int padding = 0;
+
+  friend bool operator==(const Window&, const Window&) = default;
 };
 
 /// One sample's activations are height x width x channels (channels last); after `flatten` 1 x 1 x

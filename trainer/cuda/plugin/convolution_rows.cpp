@@ -47,14 +47,8 @@ std::size_t bytes_of(const Rows& rows, ElementType type) {
 ConvolutionShape padded(const ConvolutionShape& shape) {
   ConvolutionShape larger = shape;
   for (ActivationShape* one : {&larger.input, &larger.output})
-    one->channels = (one->channels + kChannelMultiple - 1) / kChannelMultiple * kChannelMultiple;
+    one->channels = rounded_up(one->channels, kChannelMultiple);
   return larger;
-}
-
-bool are_equal(const ConvolutionShape& a, const ConvolutionShape& b) {
-  return a.batch == b.batch && a.input == b.input && a.output == b.output && a.type == b.type &&
-         a.window.size == b.window.size && a.window.stride == b.window.stride &&
-         a.window.padding == b.window.padding;
 }
 
 void pad(const LaunchFunction& launch, ElementType type, const void* from, const Rows& small,

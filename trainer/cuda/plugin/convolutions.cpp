@@ -55,10 +55,10 @@ void Convolutions::check(cudnnStatus_t status, const char* call,
 Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
                                                const ConvolutionShape& shape) {
   for (const auto& one : prepared_)
-    if (one->pass == pass && are_equal(one->shape, shape)) return *one;
+    if (one->pass == pass && one->shape == shape) return *one;
   std::unique_ptr<Prepared> made = prepare(pass, shape, shape);
   const ConvolutionShape larger = padded(shape);
-  if (!made && !are_equal(larger, shape)) made = prepare(pass, shape, larger);
+  if (!made && larger != shape) made = prepare(pass, shape, larger);
   if (!made)
     throw GpuError(fmt::format(
         "cuDNN has no {}algorithm for {} on {} ({}){}",

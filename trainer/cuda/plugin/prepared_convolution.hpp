@@ -29,9 +29,9 @@ struct Convolutions::Prepared {
   Prepared& operator=(const Prepared&) = delete;
 
   [[nodiscard]] bool is_weight_gradient() const { return pass == ConvolutionPass::weight_gradient; }
-  [[nodiscard]] bool is_padded() const { return !are_equal(shape, computed); }
+  [[nodiscard]] bool is_padded() const { return shape != computed; }
   [[nodiscard]] bool is_fp32() const { return shape.type == ElementType::fp32; }
-  /// cuDNN writes a weight gradient in the type of the activations, and this one's rows.
+  /// cuDNN writes a weight gradient in the type of the activations, and with padded channels.
   [[nodiscard]] bool has_temporary_weight() const {
     return is_weight_gradient() && (!is_fp32() || is_padded() || !algorithms[1]);
   }
