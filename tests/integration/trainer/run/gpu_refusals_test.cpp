@@ -1,5 +1,7 @@
 // Why a GPU cannot be used, each reason in one line: train beside plugins, a driver and libraries
 // that are fakes.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -73,6 +75,20 @@ void check_refusal(const ChildResult& result, const std::vector<std::string>& pa
 }
 
 std::string fake_plugin() { return helper("libfake_cuda_plugin.so"); }
+
+Environment first_of_two_workers() {
+  return {{"RANK", "0"},          {"LOCAL_RANK", "0"},
+          {"WORLD_SIZE", "2"},    {"LOCAL_WORLD_SIZE", "2"},
+          {"MASTER_PORT", "1"},   {"MASTER_ADDR", "127.0.0.1"},
+          {"FAKE_CUDA_GPUS", "2"}};
+}
+
+/// Where the loader itself looks.
+bool has_library(const char* name) {
+  void* const library = dlopen(name, RTLD_LAZY);
+  if (library != nullptr) dlclose(library);
+  return library != nullptr;
+}
 
 }  // namespace
 
@@ -180,10 +196,7 @@ TEST_CASE(
   one.add_plugin(fake_plugin());
   one.add_driver();
   one.add_library("libnccl.so.2");
-  Environment two{{"RANK", "0"},          {"LOCAL_RANK", "0"},
-                  {"WORLD_SIZE", "2"},    {"LOCAL_WORLD_SIZE", "2"},
-                  {"MASTER_PORT", "1"},   {"MASTER_ADDR", "127.0.0.1"},
-                  {"FAKE_CUDA_GPUS", "2"}};
+  Environment two = first_of_two_workers();
   check_refusal(one.run({"--device=cuda"}, two), {"NCCL 2", "has no function ncclGetUniqueId"});
   two.emplace_back("FAKE_NCCL_VERSION", "21000");
   check_refusal(one.run({"--device=cuda"}, two),
@@ -192,6 +205,22 @@ TEST_CASE(
   one.add_damaged_library("libnccl.so.2");
   check_refusal(one.run({"--device=cuda"}, two), {"NCCL 2 in DDPRUN_CUDA_PATH", "libnccl.so.2: "});
   const ChildResult alone = one.run({"--device=cuda"});
+  CHECK(alone.status == 1);
+  CHECK_THAT(alone.err, Contains("cudaSetDevice failed on GPU 0"));
+}
+
+TEST_CASE("an NCCL that is missing is refused with its package, and one worker needs none") {
+  if (fs::exists("/usr/local/cuda/lib64/libnccl.so.2") || has_library("libnccl.so.2"))
+    skip("this machine has NCCL");
+  const Installation one;
+  one.add_plugin(fake_plugin());
+  one.add_driver();
+  Environment two = first_of_two_workers();
+  two.emplace_back("PATH", "/nonexistent");
+  check_refusal(
+      one.run({"--device=cuda"}, two),
+      {"NCCL 2 (libnccl.so.2) was not found in DDPRUN_CUDA_PATH", "pip install nvidia-nccl-cu13"});
+  const ChildResult alone = one.run({"--device=cuda"}, {{"PATH", "/nonexistent"}});
   CHECK(alone.status == 1);
   CHECK_THAT(alone.err, Contains("cudaSetDevice failed on GPU 0"));
 }
