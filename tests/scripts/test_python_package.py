@@ -111,12 +111,16 @@ def stop(number, frame):
     sys.exit(0)
 signal.signal(signal.SIGTERM, stop)
 ddprun.progress(1)
-if os.environ["RANK"] == "0":
-    time.sleep(0.5)
-    sys.exit(3)
-time.sleep(60)
+ready = os.environ["READY"]
+if os.environ["RANK"] == "1":
+    open(ready, "w").close()
+    time.sleep(60)
+deadline = time.monotonic() + 30
+while not os.path.exists(ready) and time.monotonic() < deadline:
+    time.sleep(0.01)
+sys.exit(3 if os.path.exists(ready) else 4)
 """)
-        done = self.run_program(self.ddprun, "--nproc_per_node=2", "--output=raw", script)
+        done = self.run_program(self.ddprun, "--nproc_per_node=2", "--output=raw", script, READY=str(self.folder / "ready"))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertEqual(done.stdout, "NOW\n")
 
