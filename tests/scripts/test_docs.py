@@ -8,7 +8,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 # `folder/and/file.ext` or `folder/`, in one of our folders, without placeholders.
-PATH = re.compile(r"`((?:agent|base|bench|cmake|docs|launcher|machine|proto|rendezvous|scripts|tests|trainer|warden|worker)/[\w./-]*)`")
+PATH = re.compile(r"`((?:agent|base|bench|cmake|docs|launcher|machine|proto|python|rendezvous|scripts|tests|trainer|warden|worker)/[\w./-]*)`")
 
 # json["key"], or {"key", value} of a list of them.
 JSON_KEY = re.compile(r'(?:json\[|\{)"([a-z][a-z0-9_]*)"')
