@@ -98,7 +98,7 @@ def system() -> Iterator[Finding]:
     name, version = platform.libc_ver()
     libc = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     old = name != "glibc" or libc < OLDEST_GLIBC
-    yield Finding("libc", f"{name or 'unknown'} {version}".strip(), "ddprun needs glibc 2.28 or newer" if old else "")
+    yield Finding("libc", f"{name or 'unknown'} {version}".strip(), f"ddprun needs glibc {'.'.join(map(str, OLDEST_GLIBC))} or newer" if old else "")
     yield Finding("CPUs", f"{len(os.sched_getaffinity(0))} usable of {os.cpu_count()}")
 
 

@@ -17,12 +17,13 @@ import zipfile
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+sys.path[:0] = [str(ROOT / "scripts" / "lib"), str(ROOT / "tests" / "scripts")]
 
 import package_deb  # noqa: E402
 import package_files  # noqa: E402
 import package_tarball  # noqa: E402
 import package_wheel  # noqa: E402
+import test_package  # noqa: E402
 
 STAGED = {"bin/ddprun": 0o755, "bin/rdzvd": 0o755, "share/man/man1/ddprun.1": 0o644,
           "include/ddprun/ddprun_progress.h": 0o644, "share/bash-completion/completions/ddprun": 0o644}
@@ -192,10 +193,12 @@ class Packed(unittest.TestCase):
         subprocess.run(["dpkg-deb", "-x", self.folder / "ddprun-rdzvd.deb", self.folder / "x"], check=True)
         self.assertIn("\nExecStart=/usr/bin/rdzvd --state-dir", (self.folder / "x/lib/systemd/system/rdzvd.service").read_text())
 
-    def test_the_oldest_glibc_is_the_same_for_the_compiler_and_the_wheel(self):
+    def test_the_oldest_glibc_is_the_same_for_the_packages_the_doctor_and_the_tests(self):
         script = (ROOT / "scripts" / "package").read_text()
         self.assertEqual(re.findall(r"(?m)^glibc=(\S+)", script), ["2.28"])
-        self.assertIn("glibc 2.28", (ROOT / "cmake" / "PortableToolchain.cmake").read_text())
+        doctor = (ROOT / "python" / "ddprun" / "doctor.py").read_text()
+        self.assertEqual(re.findall(r"(?m)^OLDEST_GLIBC = (.+)$", doctor), ["(2, 28)"])
+        self.assertEqual(test_package.OLDEST, (2, 28))
 
 
 if __name__ == "__main__":
