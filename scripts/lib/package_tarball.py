@@ -27,7 +27,7 @@ def tarball_files(staged: list[File], folder: str, glibc: str) -> list[File]:
 
 
 def archive(files: list[File], seconds: int) -> bytes:
-    """A tar file whose bytes depend on nothing but its arguments; owned by root."""
+    """A tar file of files owned by root. Its bytes depend on nothing but the arguments."""
     output = io.BytesIO()
     with tarfile.open(fileobj=output, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for file in files:

@@ -72,15 +72,15 @@ def wheel_files(staged: list[File], package: pathlib.Path, version: str, glibc: 
 
 
 def zipped(files: list[File], seconds: int) -> bytes:
-    """A zip file whose bytes depend on nothing but its arguments."""
+    """A zip file. Its bytes depend on nothing but the arguments."""
     output = io.BytesIO()
-    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(output, "w") as archive:
         for file in files:
             entry = zipfile.ZipInfo(file.name, time.gmtime(seconds)[:6])
             entry.create_system = 3  # Unix: the mode below counts
             entry.external_attr = (0o100755 if file.executable else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, file.content)
+            archive.writestr(entry, file.content, compresslevel=9)  # the level of the archive does not count for a ZipInfo
     return output.getvalue()
 
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import pathlib
+import random
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import tarfile
 import tempfile
 import unittest
 import zipfile
+import zlib
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -192,6 +194,16 @@ class Packed(unittest.TestCase):
         self.assertIn("Depends: libc6 (>= 2.28)\n", fields)
         subprocess.run(["dpkg-deb", "-x", self.folder / "ddprun-rdzvd.deb", self.folder / "x"], check=True)
         self.assertIn("\nExecStart=/usr/bin/rdzvd --state-dir", (self.folder / "x/lib/systemd/system/rdzvd.service").read_text())
+
+    def test_the_files_of_a_wheel_are_compressed_with_the_highest_level(self):
+        content = bytes(random.Random(1).choices(b"ab", k=50_000))
+        sizes = {}
+        for level in (6, 9):
+            deflate = zlib.compressobj(level, zlib.DEFLATED, -15)
+            sizes[level] = len(deflate.compress(content) + deflate.flush())
+        self.assertLess(sizes[9], sizes[6])
+        entry, = zipfile.ZipFile(io.BytesIO(package_wheel.zipped([package_files.File("one", content)], 1_000_000_000))).infolist()
+        self.assertEqual(entry.compress_size, sizes[9])
 
     def test_the_oldest_glibc_is_the_same_for_the_packages_the_doctor_and_the_tests(self):
         script = (ROOT / "scripts" / "package").read_text()
