@@ -74,6 +74,37 @@ class Installed(unittest.TestCase):
         done = self.run_program(self.python, "-m", "ddprun", "--nproc_per_node=1", script)
         self.assertEqual(done.stdout.strip(), str(self.python), done.stderr)
         self.assertEqual(self.run_program(self.python, "-m", "ddprun", "--no-such-option").returncode, 2)
+        done = self.run_program(self.python, "-m", "ddprun", "--nproc_per_node=1", script, PYTHON_EXEC="")
+        self.assertEqual(done.stdout.strip(), str(self.python), done.stderr)
+        done = self.run_program(self.python, "-m", "ddprun", "--nproc_per_node=1", script, PYTHON_EXEC=sys.executable)
+        self.assertEqual(done.stdout.strip(), sys.executable, done.stderr)
+
+    def test_the_module_tells_in_one_line_what_helps_where_the_program_does_not_start(self):
+        def error():
+            done = self.run_program(self.python, "-m", "ddprun", "/bin/true")
+            self.assertEqual((done.returncode, done.stdout), (126, ""))
+            return done.stderr
+
+        mode = self.ddprun.stat().st_mode
+        try:
+            self.ddprun.chmod(0o644)
+            self.assertEqual(error(), f"ddprun: can't start {self.ddprun}: it is not executable: type pip install --force-reinstall ddprun\n")
+        finally:
+            self.ddprun.chmod(mode)
+        moved = self.ddprun.with_name("moved")
+        self.ddprun.rename(moved)
+        try:
+            self.ddprun.write_bytes(b"\x7fELF of another machine")
+            self.ddprun.chmod(mode)
+            self.assertRegex(error(), r"^ddprun: can't start .*: this package is for Linux on x86-64 with glibc 2\.28 or newer: build .*\n\Z")
+        finally:
+            moved.rename(self.ddprun)
+        # As on a file system that is mounted noexec.
+        done = self.run_program(self.python, "-c", "import os, ddprun.__main__ as module\n"
+                                "def refuse(*_): raise PermissionError(13, 'Permission denied')\n"
+                                "os.execv = refuse\nprint(module.main())")
+        self.assertEqual(done.stdout, "126\n")
+        self.assertRegex(done.stderr, r"^ddprun: can't start .*: permission denied: if its file system is mounted noexec, install .*\n\Z")
 
     def test_the_version_is_the_one_that_pip_shows(self):
         done = self.run_program(self.python, "-c", "import ddprun, importlib.metadata as m; print(ddprun.__version__, m.version('ddprun'))")
