@@ -315,7 +315,7 @@ LaunchError Resolver::not_found() const {
 #ifdef DDPRUN_WITHOUT_TRAIN
     return {kExitNotFound, message +
                                ": this package of ddprun is without the trainer; build it from a "
-                               "checkout as docs/install.md has it, or give a path"};
+                               "checkout (see Install in its README.md), or give a path"};
 #else
     return {kExitNotFound, message + ": it comes with ddprun, but is neither in " +
                                libexec_folder() + " nor in " + request_.executable_folder +

@@ -119,7 +119,7 @@ class Packages(unittest.TestCase):
         done = self.run_program(top / "bin" / "ddprun", "--nproc_per_node=2", "train")
         self.assertEqual(done.returncode, 127)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertIn("without the trainer", done.stderr)
+        self.assertIn("without the trainer; build it from a checkout (see Install in its README.md)", done.stderr)
 
     def test_the_program_finds_gpus_by_a_library_that_it_opens_at_run_time(self):
         # A static program could not open NVML.
