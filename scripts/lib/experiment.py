@@ -78,7 +78,7 @@ def run_rows(page, options, runner, data):
         if result:
             say(f"{begin}: done on {result.date}")
         elif row.data in refused:
-            say(f"{begin}: left out: it needs the data of {refused[row.data]}")
+            say(f"{begin}: left out: train refused the same data in row {refused[row.data]}")
             failed += 1
             continue
         else:

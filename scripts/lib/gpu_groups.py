@@ -1,4 +1,4 @@
-"""The parts of scripts/gpu-check under ddprun: workers that are killed, and two of them."""
+"""The parts of scripts/gpu-check under ddprun: a worker is killed, or two workers train together."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from gpu_part import Failed, Skipped, distance, final, lines_of, part
 
 
 def worker_of(out, local_rank):
-    """The process of that worker with this --out, or None. (Launcher and agent have no LOCAL_RANK.)"""
+    """The process id of the worker with this --out and local rank, or None. (Launcher and agent have no LOCAL_RANK.)"""
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
@@ -24,7 +24,7 @@ def worker_of(out, local_rank):
 
 
 def killed_run(check, workers, options, **environment):
-    """The folder and the final line of a job of which the last worker is killed once there is a checkpoint."""
+    """Runs a job and kills its last worker after the first checkpoint. Returns the job's folder and final line."""
     out = check.new_folder()
     job = check.start([check.ddprun, f"--nproc-per-node={workers}", "--max-restarts=1", check.train, "--device=cuda",
                        f"--out={out}", *options], **environment)
@@ -50,7 +50,7 @@ def killed_run(check, workers, options, **environment):
 
 @part(30)
 def restart(check):
-    """A killed worker's run ends with the same bits; the CPU goes on from the GPU's checkpoint."""
+    """A run with a killed worker ends with the same bits; the CPU continues from the GPU's checkpoint."""
     steps = 100 if check.emulated else 2000
     options = (check.data(), "--epochs=1000", "--batch=32", f"--checkpoint-every={10 if check.emulated else 100}")
     undisturbed = final(check.train_run(*options, f"--max-steps={steps}"))
@@ -59,8 +59,8 @@ def restart(check):
         raise Failed(f"weights {ended['weights']} instead of {undisturbed['weights']}")
     on_cpu = final(check.train_run(*options, f"--max-steps={steps + 5}", device="cpu", out=out))
     if on_cpu["steps"] != steps + 5:
-        raise Failed(f"the CPU went on to step {on_cpu['steps']} instead of {steps + 5}")
-    return f"weights {ended['weights']} with and without a kill; the CPU went on from step {steps}"
+        raise Failed(f"the CPU continued to step {on_cpu['steps']} instead of {steps + 5}")
+    return f"weights {ended['weights']} with and without a kill; the CPU continued from step {steps}"
 
 
 def gpu_count(check):
@@ -72,12 +72,12 @@ def gpu_count(check):
     return len(re.findall(r"^GPU ", check.run(["nvidia-smi", "-L"]), re.MULTILINE))
 
 
-# How train words it where NCCL refuses to connect ranks, and where it never ends to try.
+# Parts of train's messages: NCCL refuses to connect the ranks; NCCL does not finish connecting them.
 NOT_CONNECTED = ("ncclCommInitRankConfig", "NCCL has not connected all ranks")
 
 
 class TwoWorkers:
-    """Options and words for workers on two GPUs, or on one that they share."""
+    """Options and words for two workers: with a GPU for each, or sharing one."""
 
     def __init__(self, check):
         self.check = check
@@ -103,15 +103,15 @@ class TwoWorkers:
 
 @part(30)
 def ranks(check):
-    """Two workers over NCCL, on two GPUs or sharing one: --exact gives the bits of one worker, also where an overflow on one
-    of them skips a step on both; without --exact about its loss, on two GPUs also in NCCL's windows."""
+    """Two workers over NCCL, on two GPUs or sharing one. With --exact they end with the bits of one worker, also if an overflow
+    on one of them skips a step on both. Without --exact the loss is about the same; on two GPUs also with NCCL's windows."""
     options = (check.data(), "--max-steps=10", "--batch=32", "--shards=4", "--checkpoint-every=off")
     overflow = ("--exact", "--precision=fp16", "--inject-overflow-at=3")
     with TwoWorkers(check) as workers:
         one, of_one = workers.final(1, *options, "--exact"), workers.final(1, *options, *overflow)
         two, of_two = workers.final(2, *options, "--exact"), workers.final(2, *options, *overflow)
         inexact = workers.final(2, *options)
-        # Workers that share a GPU look like hosts of their own, which have no windows.
+        # For NCCL, workers that share a GPU are on different hosts, and windows need one host.
         others = [] if workers.shares and not check.emulated else [workers.final(2, *options, "--no-deterministic")]
     if one["weights"] != two["weights"]:
         raise Failed(f"weights {two['weights']} instead of {one['weights']}")
@@ -120,15 +120,15 @@ def ranks(check):
                      f"worker: {of_one['skipped']}, {of_one['weights']}")
     far = max(distance([each["train_loss"]], [one["train_loss"]]) for each in (inexact, *others))
     if far > 1e-3:
-        raise Failed(f"without --exact the loss of 2 workers is {far:.1e} from that of 1")
+        raise Failed(f"without --exact the loss of 2 workers differs from that of 1 by {far:.1e}")
     buffers = ", ".join(dict.fromkeys(re.findall(r"\(NCCL \S+ with (\w+) buffers\)", check.log.read_text())))
     return (f"weights {one['weights']} of 1 and 2 workers, {workers.how}; {of_two['skipped']} step skipped by both with an "
-            f"overflow on one; without --exact {far:.1e} from their loss; NCCL's buffers were {buffers or 'unknown'}")
+            f"overflow on one; without --exact the loss differs by {far:.1e}; NCCL's buffers were {buffers or 'unknown'}")
 
 
 @part(35)
 def kill(check):
-    """One of two workers is killed: both start again, and --exact gives the bits of one worker that was left alone."""
+    """One of two workers is killed. Both start again, and --exact gives the bits of one worker without a kill."""
     steps = 40 if check.emulated else 400
     options = (check.data(), "--epochs=1000", "--batch=32", "--shards=2", "--exact", f"--max-steps={steps}",
                f"--checkpoint-every={10 if check.emulated else 20}")
@@ -137,4 +137,4 @@ def kill(check):
         _, ended = killed_run(check, 2, (*workers.options, *options), **workers.environment)
     if ended["weights"] != undisturbed["weights"]:
         raise Failed(f"weights {ended['weights']} after the restart instead of {undisturbed['weights']}")
-    return f"weights {ended['weights']} of 1 worker, and of 2 ({workers.how}) of which one was killed"
+    return f"weights {ended['weights']} of 1 worker, and of 2 workers ({workers.how}), one of them killed"

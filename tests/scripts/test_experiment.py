@@ -144,7 +144,7 @@ class OnPretendedPrograms(Experiment):
         out = self.schedules()
         self.assertEqual(self.done.returncode, 1)
         self.assertRegex(out, r"schedules 1/8 16-small: failed: exit code 2: train: error: .*/a.png: cut off: get it again; log: ")
-        self.assertIn("schedules 8/8 linear-4: left out: it needs the data of 16-small\n", out)
+        self.assertIn("schedules 8/8 linear-4: left out: train refused the same data in row 16-small\n", out)
         self.assertIn("schedules: 8 of 8 rows failed", out)
         self.assertEqual(self.runs_so_far(), 1)
         (self.folder / "refuses").write_text("tiny-sst2")

@@ -53,7 +53,7 @@ def tables(results):
 
 
 def score(row, line, of):
-    """The accuracy of AlexNet; the loss of the others, whose few steps teach them nothing yet."""
+    """The accuracy of AlexNet; the loss of the others: after their few steps the accuracy means nothing yet."""
     return share(line[f"{of}_accuracy"]) if row.startswith("alexnet") else f"loss {line[f'{of}_loss']:.4f}"
 
 

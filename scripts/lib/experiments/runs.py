@@ -18,11 +18,11 @@ KILL_ATTEMPTS = 5
 
 
 class RowFailed(Exception):
-    """The text tells how; the log has more."""
+    """The text is the reason; the log has more."""
 
 
 class DataRefused(RowFailed):
-    """train can't read the data: so it is for all rows with the same."""
+    """train can't read the data, so every row with the same data would fail."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ def machine(train):
 
 
 def kept_result(folder, row):
-    """Of a row that is done; None: there is none, or of a row with other options."""
+    """The result of a row that is done. None: there is no result, or it is of a row with other options."""
     try:
         result = Result(**json.loads((folder / "result.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -73,7 +73,7 @@ def kept_result(folder, row):
 
 
 class Runner:
-    """Runs rows with the programs in `programs`; leaving its `with` ends the run that is still there."""
+    """Runs rows with the programs in `programs`; the end of its `with` stops a run that still goes on."""
 
     def __init__(self, programs):
         self.train, self.ddprun = programs / "train", programs / "ddprun"
@@ -93,7 +93,7 @@ class Runner:
             self.running.wait()
 
     def run(self, row: Row, data, folder):
-        """The result, which then is in `folder`, too."""
+        """The result, which is written to `folder`, too."""
         machine_now = machine(self.train)
         for _ in range(KILL_ATTEMPTS):
             shutil.rmtree(folder, ignore_errors=True)
@@ -101,11 +101,11 @@ class Runner:
             if self.run_once(row, data, folder):
                 break
         else:
-            raise RowFailed("was over before it was killed")
+            raise RowFailed(f"in {KILL_ATTEMPTS} attempts the run ended before its worker could be killed")
         lines = lines_of(folder / "run")
         finals = [line for line in lines if line["type"] == "final"]
         if not finals:
-            raise RowFailed("wrote no final line")
+            raise RowFailed("train wrote no final line to metrics.jsonl")
         evaluated = self.evaluate(row, data, folder) if row.evaluated else None
         result = Result(row.command(), datetime.date.today().isoformat(), machine_now, finals[-1], epochs_of(lines), evaluated)
         unfinished = folder / "result.json.new"
@@ -114,9 +114,9 @@ class Runner:
         return result
 
     def run_once(self, row, data, folder):
-        """False: it was to be killed, but ended before."""
+        """False: a worker was to be killed, but the run ended first."""
         out = folder / "run"
-        lanes = [] if "--parallel=dp" in row.options else ["--lanes=1"]  # of DataParallel each replica has one
+        lanes = [] if "--parallel=dp" in row.options else ["--lanes=1"]  # with DataParallel each replica has one lane
         options = [*COMMON, *lanes, f"--data={data}", f"--out={out}", *row.options]
         kills = row.kill_after_epoch is not None
         launcher = [self.ddprun, f"--nproc-per-node={row.workers}", *(["--max-restarts=1"] if kills else [])]
@@ -141,7 +141,7 @@ class Runner:
             raise kind(f"exit code {code}: {errors[-1].strip()}")
 
     def kill_a_worker(self, row, out):
-        """Once the line of the epoch is written."""
+        """Kills one worker as soon as the line of the epoch is written. False: the run ended first."""
         while self.running.poll() is None:
             time.sleep(0.02)
             if any(line["epoch"] >= row.kill_after_epoch for line in epochs_of(lines_of(out))):
@@ -155,7 +155,7 @@ class Runner:
         return False
 
     def evaluate(self, row, data, folder):
-        options = [option for option in row.options if option != "--tensorboard"]  # which is for training
+        options = [option for option in row.options if option != "--tensorboard"]  # train --eval refuses it
         self.start([self.train, "--eval", f"--resume-from={folder / 'run'}", *COMMON, f"--data={data}", f"--out={folder / 'evaluated'}",
                     *options], folder)
         self.wait(folder, data)
@@ -166,7 +166,7 @@ class Runner:
 
 
 def names_file_in(folder, line):
-    """Also the folder itself, but none that only begins with its name."""
+    """Whether the line names the folder or a file in it. A folder with a longer name does not count."""
     return re.search(rf"(?<!\S){re.escape(str(folder))}(?=[/:\s]|$)", line) is not None
 
 
