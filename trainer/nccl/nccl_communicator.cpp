@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "trainer/error.hpp"
+#include "trainer/nccl/call_wait.hpp"
 #include "trainer/nccl/end_comm.hpp"
 #include "trainer/nccl/event_pool.hpp"
 #include "trainer/nccl/failures.hpp"
@@ -295,13 +296,9 @@ class NcclCommunicator final : public Communicator {
   void fail_of_peer(int gone) { fail(peer_ended(gone, peers_.pid(gone), under_way().awaited)); }
   void fail_of(Status status, const char* name, const Work& work) {
     // A peer that is gone is the cause of what NCCL tells.
-    const auto until = Clock::now() + kLastWords;
-    int gone = peers_.ended(Clock::now());
-    while (gone < 0 && Clock::now() < until) {
-      std::this_thread::sleep_for(1ms);
-      gone = peers_.ended(Clock::now());
-    }
-    if (gone >= 0) return fail_of_peer(gone);
+    int gone = -1;
+    if (comes_within(kLastWords, [&] { return (gone = peers_.ended(Clock::now())) >= 0; }))
+      return fail_of_peer(gone);
     const cuda::GpuFacts facts = gpu_.facts();
     fail(nccl_failed(name, work.awaited, fmt::format("{} {}", facts.name, facts.uuid),
                      call_.get_error_string(status), call_.get_last_error(comm_)));
@@ -309,13 +306,8 @@ class NcclCommunicator final : public Communicator {
   void fail_in_time(const Work& work, Clock::time_point since) {
     const std::chrono::duration<double> waited = Clock::now() - since;
     // What the GPU does just now is no hang.
-    const auto until = Clock::now() + kLastWords;
-    bool is_own_done = gpu_.has_come(work.computed);
-    while (!is_own_done && Clock::now() < until) {
-      std::this_thread::sleep_for(1ms);
-      is_own_done = gpu_.has_come(work.computed);
-    }
-    if (is_own_done) return fail(waited_too_long(rank(), work.awaited, waited));
+    if (comes_within(kLastWords, [&] { return gpu_.has_come(work.computed); }))
+      return fail(waited_too_long(rank(), work.awaited, waited));
     fail_of_own_work(work.awaited, waited);
   }
   /// Nothing can be returned: the call that waits for this GPU never ends.
