@@ -34,6 +34,9 @@ constexpr const char* kEarlyVictim =
 
 #define ERROR_FILE(message) "echo '{\"message\": \"" message "\"}' > $TORCHELASTIC_ERROR_FILE; "
 
+/// When another one has made that file.
+#define AT_GO "while [ ! -e $GO ]; do sleep 0.05; done; "
+
 const Failure kEnds[] = {
     {"exits with 1", kWaits, "exit 1", kWaits, 1, "own_exit"},
     {"exits with 255", kWaits, kWaits, "exit 255", 2, "own_exit"},
@@ -87,11 +90,12 @@ const Failure kWords[] = {
      "echo 'ConnectionRefusedError: x' >&2; exit 1", kWaits, 1, "exception_line"},
     {"is killed beside one that has handled an exception",
      "echo 'Traceback (most recent call last):' >&2; echo 'ValueError: handled' >&2; "
-     "while :; do sleep 0.05; echo step; done",
-     "sleep 1; kill -9 $$$$", kWaits, 1, "own_exit"},
+     "for i in `seq 40`; do sleep 0.05; echo step; done; : > $GO; sleep 20",
+     AT_GO "kill -9 $$$$", kWaits, 1, "own_exit"},
     {"exits beside one that has handled an exception and moves a bar on",
-     "echo 'ValueError: handled' >&2; while :; do sleep 0.05; printf '\\rstep' >&2; done",
-     "sleep 1; exit 3", kWaits, 1, "own_exit"},
+     "echo 'ValueError: handled' >&2; "
+     "for i in `seq 40`; do sleep 0.05; printf '\\rstep' >&2; done; : > $GO; sleep 20",
+     AT_GO "exit 3", kWaits, 1, "own_exit"},
     {"exits beside one that prints which exception it has handled",
      "echo 'ValueError: bad sample 17, skipped'; sleep 20", "sleep 1; exit 9", kWaits, 1,
      "own_exit"},
@@ -174,6 +178,7 @@ nlohmann::json verdict_of(const Failure& failure, Consoles consoles) {
   test::Job job;
   auto settings = job.settings();
   settings.environment.emplace_back("W", test::helper("job_worker"));
+  settings.environment.emplace_back("GO", (folder / "go").string());
   std::vector<std::string> command;
   if (consoles == Consoles::one) command = {"/bin/sh", "-c", "exec \"$@\" >&2", "sh"};
   for (const std::string& word :
