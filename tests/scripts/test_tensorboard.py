@@ -1,4 +1,5 @@
-"""TensorBoard's own reader reads the event files of train, and shows no step twice after a run has gone on from a checkpoint.
+"""TensorBoard's own reader reads the event files of train, also those of a run that was killed, and shows no step twice after a run has
+gone on from a checkpoint.
 Tried are python3 and the interpreters of DDPRUN_TEST_PYTHON, separated by ':'; skipped where none has tensorboard."""
 
 import json
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BIN = pathlib.Path(os.environ["DDPRUN_TEST_BIN"])
@@ -36,11 +38,25 @@ class EventFiles(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.out = pathlib.Path(folder.name) / "run"
 
-    def train(self, *options):
+    def start(self, *options):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("DDPRUN_", "TORCHELASTIC_"))}
-        subprocess.run([BIN / "train", "--device=cpu", "--batch=500", "--max-steps=12", "--log-every=1", "--tensorboard", "--quiet",
-                        "--checkpoint-every=6", "--keep=all", f"--out={self.out}", *options],
-                       check=True, capture_output=True, env=environment)
+        return subprocess.Popen([BIN / "train", "--device=cpu", "--log-every=1", "--tensorboard", "--quiet", "--checkpoint-every=6", "--keep=all",
+                                 f"--out={self.out}", *options],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def train(self, *options):
+        run = self.start("--batch=500", "--max-steps=12", *options)
+        _, told = run.communicate()
+        self.assertEqual(run.returncode, 0, told)
+
+    def steps(self):
+        """Of the lines of metrics.jsonl, as far as they are whole."""
+        try:
+            text = (self.out / "metrics.jsonl").read_text()
+        except FileNotFoundError:
+            return []
+        lines = [json.loads(line) for line in text.split("\n")[:-1]]
+        return [line["step"] for line in lines if line["type"] == "interval"]
 
     def scalars(self):
         ran = subprocess.run([self.python, "-c", READ, self.out], check=True, capture_output=True, text=True)
@@ -61,6 +77,27 @@ class EventFiles(unittest.TestCase):
         self.assertEqual([step for step, _ in second["loss/held-out"]], [12])
         self.assertEqual(second["loss/train"][:6], first["loss/train"][:6])
         self.assertNotEqual(second["loss/train"][7:], first["loss/train"][7:])
+
+    def test_a_run_that_was_killed_is_shown_to_its_last_point(self):
+        last = 0
+        for kill in range(3):
+            options = ("--batch=20", "--epochs=100000", "--lr=0.001")
+            run = self.start(*options)
+            try:
+                deadline = time.monotonic() + 60
+                wanted = last + 10 + 7 * kill
+                while max(self.steps(), default=0) < wanted:
+                    self.assertIsNone(run.poll(), "it has ended")
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.01)
+            finally:
+                run.kill()
+                run.communicate()
+            last = self.steps()[-1]
+            shown = [step for step, _ in self.scalars()["loss/train"]]
+            # A line is written before its point.
+            self.assertIn(shown, (list(range(1, last + 1)), list(range(1, last))))
+        self.assertEqual(len(list(self.out.glob("events.out.tfevents.*"))), 3)
 
 
 if __name__ == "__main__":

@@ -98,16 +98,24 @@ void StoppableRun::check_no_step_is_lost() const {
 }
 
 std::size_t stop_at_random(const SmallData& data, const std::string& base,
-                           const std::vector<std::string>& launcher, unsigned seed,
-                           bool begins_at_once) {
+                           const std::vector<std::string>& launcher, unsigned seed) {
   INFO("seed " << seed);
   constexpr int kStopsMost = 4;
+  constexpr std::size_t kSteps = 24;
   std::mt19937 random(seed);
+  const auto number = [&](std::size_t least, std::size_t most) {
+    return std::uniform_int_distribution<std::size_t>(least, most)(random);
+  };
   StoppableRun run(data, launcher);
   for (int stops = 0; stops < kStopsMost; ++stops) {
-    const std::chrono::milliseconds delay(std::uniform_int_distribution(20, 400)(random));
-    const bool is_at_once = begins_at_once && stops == 0;
-    if (!(is_at_once ? run.stop_after(1, {}) : run.stop_after(0, delay))) break;
+    const std::size_t steps_left = kSteps - run.lines("interval").size();
+    if (steps_left == 0) break;
+    // One at least is in training, however fast that is.
+    const bool is_first = stops == 0;
+    const bool is_in_training = is_first || number(0, 3) > 0;
+    const std::size_t steps = is_in_training ? number(1, std::min<std::size_t>(6, steps_left)) : 0;
+    const std::size_t delay = is_in_training ? number(0, is_first ? 0 : 20) : number(20, 400);
+    if (!run.stop_after(steps, std::chrono::milliseconds(delay))) break;
   }
   CHECK(run.finish() == base);
   return run.lines("stopped").size();

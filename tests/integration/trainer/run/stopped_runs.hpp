@@ -45,12 +45,11 @@ class StoppableRun {
   std::string mark_ = unique_mark();
 };
 
-/// Stops a run at moments that `seed` chooses, until it is over, and checks that it lost no step
-/// and has the weights `base`. Gives how often it was stopped in training. `begins_at_once`: the
-/// first moment is right after the first step, so that one at least is in training.
+/// Stops a run at moments that `seed` chooses, until it is over: most of them some steps and a few
+/// milliseconds later, some as long after its start, where it may not train yet. Checks that it
+/// lost no step and has the weights `base`. Gives how often it was stopped in training.
 std::size_t stop_at_random(const SmallData& data, const std::string& base,
-                           const std::vector<std::string>& launcher, unsigned seed,
-                           bool begins_at_once = false);
+                           const std::vector<std::string>& launcher, unsigned seed);
 
 /// ddprun with two workers.
 std::vector<std::string> two_workers(const std::vector<std::string>& more = {});
