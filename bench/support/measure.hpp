@@ -25,6 +25,14 @@ inline double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
+/// Of the ratios of each round: what slows a machine for a while hits both sides of a round.
+inline double median_ratio(const std::vector<double>& over, const std::vector<double>& under) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < over.size() && i < under.size(); ++i)
+    ratios.push_back(over[i] / under[i]);
+  return median(ratios);
+}
+
 inline double quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

@@ -1,10 +1,10 @@
 // The two sides of the race.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "bench/train_step/cases.hpp"
+#include "bench/train_step/ranks.hpp"
 
 namespace ddprun::bench {
 
@@ -13,13 +13,6 @@ struct Race {
   std::string precision;  ///< fp32 or bf16
   int ranks = 1;
   std::string folder;  ///< of the data set, and for what the processes write
-};
-
-/// Of one step: means over the measured ones.
-struct StepFigures {
-  double cpu_ms = 0;             ///< of one rank: the mean of all
-  double wall_ms = 0;            ///< of rank 0
-  std::uint64_t peak_bytes = 0;  ///< of rank 0, until the end of the measurement
 };
 
 /// `train` from the folder of this program. Throws std::runtime_error.

@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "bench/support/measure.hpp"
+#include "bench/support/temporary_folder.hpp"
 #include "bench/train_step/contender.hpp"
 
 namespace bench = ddprun::bench;
@@ -26,25 +26,6 @@ struct Options {
   bool json = false;
 };
 
-class Folder {
- public:
-  Folder() {
-    char pattern[] = "/tmp/bench_train_step.XXXXXX";
-    if (mkdtemp(pattern) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 /// The rounds of one side.
 struct Series {
   std::vector<double> cpu_ms, wall_ms;
@@ -56,14 +37,6 @@ struct Series {
     peak_bytes = std::max(peak_bytes, figures.peak_bytes);
   }
 };
-
-/// Median of the ratios of each round: what slows a machine for a while hits both sides of a round.
-double median_ratio(const std::vector<double>& theirs, const std::vector<double>& ours) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < ours.size() && i < theirs.size(); ++i)
-    ratios.push_back(theirs[i] / ours[i]);
-  return bench::median(ratios);
-}
 
 class Table {
  public:
@@ -79,8 +52,8 @@ class Table {
     const bool raced = !theirs.cpu_ms.empty();
     const double their_cpu = bench::median(theirs.cpu_ms);
     const double their_wall = bench::median(theirs.wall_ms);
-    const double cpu_ratio = median_ratio(theirs.cpu_ms, ours.cpu_ms);
-    const double wall_ratio = median_ratio(theirs.wall_ms, ours.wall_ms);
+    const double cpu_ratio = bench::median_ratio(theirs.cpu_ms, ours.cpu_ms);
+    const double wall_ratio = bench::median_ratio(theirs.wall_ms, ours.wall_ms);
     if (json_) {
       nlohmann::json line = {{"model", race.one.name},
                              {"precision", race.precision},
@@ -121,7 +94,7 @@ class Table {
 };
 
 void run_case(const bench::Case& one, const Options& options, const Table& table) {
-  const Folder folder;
+  const bench::TemporaryFolder folder("bench_train_step");
   bench::write_data(one, folder.path());
   for (const std::string& precision : options.precisions) {
     for (const int ranks : options.ranks) {
