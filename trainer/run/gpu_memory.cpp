@@ -23,6 +23,8 @@ std::string by_kind(const RunMemory& planned) {
       "samples of a shard",
       bytes_text(planned.arena * static_cast<std::uint64_t>(arenas)), arenas,
       arenas == 1 ? "" : "s", bytes_text(planned.arena), bytes_text(gpu_lane(planned)));
+  if (planned.rounded_weights > 0)
+    text += fmt::format(", {} for rounded weights", bytes_text(planned.rounded_weights));
   if (planned.exchange > 0)
     text += fmt::format(", {} for the exchange with other workers", bytes_text(planned.exchange));
   return text;
@@ -46,8 +48,8 @@ std::uint64_t graph_bytes(const Graph& graph, int tokens, int shards) {
 }
 
 std::uint64_t gpu_bytes(const RunMemory& planned) {
-  return planned.arena * static_cast<std::uint64_t>(gpu_arenas(planned)) + gpu_lane(planned) +
-         planned.exchange;
+  return planned.arena * static_cast<std::uint64_t>(gpu_arenas(planned)) + planned.rounded_weights +
+         gpu_lane(planned) + planned.exchange;
 }
 
 std::uint64_t samples_most(const RunMemory& planned, std::uint64_t free, int workers) {

@@ -19,10 +19,8 @@ int count_moments(const MemoryQuestion& question) {
   return static_cast<int>(moment_names(question.optimizer).size());
 }
 
-/// Parameters, those that layers read, moments.
-int count_learner(const MemoryQuestion& question, Storage storage) {
-  return 1 + (storage == Storage::fp32 ? 0 : 1) + count_moments(question);
-}
+/// Parameters and moments.
+int count_learner(const MemoryQuestion& question) { return 1 + count_moments(question); }
 
 /// Those that a checkpoint is written from. At the start, before there are any, one arena holds the
 /// values on their way to the learner.
@@ -30,10 +28,14 @@ int count_copies(const MemoryQuestion& question) {
   return question.keeps_checkpoints ? 1 + count_moments(question) : 1;
 }
 
-/// Of replicas other than the first: weights, those that layers read, gradients.
-int count_of_replicas(const MemoryQuestion& question, Storage storage) {
-  const int each = 2 + (storage == Storage::fp32 ? 0 : 1);
-  return std::max(0, question.replicas - 1) * each;
+/// Of replicas other than the first: weights and gradients.
+int count_of_replicas(const MemoryQuestion& question) {
+  return std::max(0, question.replicas - 1) * 2;
+}
+
+/// Of the learner, or of one replica.
+std::uint64_t rounded_bytes(const Graph& graph, Storage storage) {
+  return storage == Storage::fp32 ? 0 : graph.arena_size() * bytes_of(storage);
 }
 
 std::vector<TreeNode> nodes_of(const MemoryQuestion& question) {
@@ -42,7 +44,7 @@ std::vector<TreeNode> nodes_of(const MemoryQuestion& question) {
 
 /// The learner, gradients: of the local nodes of the shard tree and of the shards under way;
 /// copies.
-int count_arenas(const MemoryQuestion& question, Storage storage) {
+int count_arenas(const MemoryQuestion& question) {
   const std::vector<TreeNode> nodes = nodes_of(question);
   int largest = 1;
   for (const TreeNode& node : nodes) largest = std::max(largest, node.count);
@@ -50,13 +52,14 @@ int count_arenas(const MemoryQuestion& question, Storage storage) {
   const int partial_sums =
       question.order == SumOrder::chain ? 0 : std::bit_width(static_cast<unsigned>(largest)) - 1;
   const int further_lanes = largest > 1 && question.replicas == 0 ? question.lanes - 1 : 0;
-  return count_learner(question, storage) + static_cast<int>(nodes.size()) + partial_sums +
-         further_lanes + count_of_replicas(question, storage) + count_copies(question);
+  return count_learner(question) + static_cast<int>(nodes.size()) + partial_sums + further_lanes +
+         count_of_replicas(question) + count_copies(question);
 }
 
 /// What is held at one time before training.
 struct Start {
   int arenas = 0;
+  std::uint64_t rounded_weights = 0;
   std::uint64_t buffers = 0;
 };
 
@@ -77,10 +80,11 @@ Start largest_start(const Graph& graph, const MemoryQuestion& question, Storage 
   const int moments = count_moments(question);
   const int read = question.reads_checkpoint ? 1 + moments : 1;
   const int gradients = static_cast<int>(nodes_of(question).size());
-  Start most{.arenas = count_learner(question, storage) + gradients + read};
+  Start most{.arenas = count_learner(question) + gradients + read,
+             .rounded_weights = rounded_bytes(graph, storage)};
   const auto consider = [&](const Start& other) {
     const auto bytes = [&](const Start& one) {
-      return one.buffers + arena * static_cast<std::uint64_t>(one.arenas);
+      return one.rounded_weights + one.buffers + arena * static_cast<std::uint64_t>(one.arenas);
     };
     if (bytes(other) > bytes(most)) most = other;
   };
@@ -108,15 +112,18 @@ RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage st
   const std::uint64_t logits = counted * sizeof(float);
   return {.data = question.data,
           .arena = graph.arena_size() * sizeof(float),
-          .arenas = count_arenas(question, storage),
+          .arenas = count_arenas(question),
           .lane = executor_bytes + samples + logits,
           .lanes = question.lanes,
+          .rounded_weights = rounded_bytes(graph, storage) *
+                             static_cast<std::uint64_t>(std::max(1, question.replicas)),
           .buffers = question.keeps_checkpoints ? tensor_bytes(graph) : 0,
           .gathered = gathered_bytes(graph, question, storage),
           .host_arenas = count_copies(question),
           .host_lane = samples + logits,
           .inputs = 2 * samples,
           .start_arenas = start.arenas,
+          .start_rounded_weights = start.rounded_weights,
           .start_buffers = start.buffers,
           .choices = question.choices};
 }
@@ -142,7 +149,9 @@ std::string start_kinds(const RunMemory& need) {
 std::string kinds(const RunMemory& need) {
   const bool at_start = is_most_at_start(need);
   std::string text = at_start ? start_kinds(need) : training_kinds(need);
+  const std::uint64_t rounded = at_start ? need.start_rounded_weights : need.rounded_weights;
   const std::uint64_t buffers = at_start ? need.start_buffers : need.buffers;
+  if (rounded > 0) text += fmt::format(", {} for rounded weights", bytes_text(rounded));
   if (buffers > 0)
     text += fmt::format(", {} for {}", bytes_text(buffers),
                         at_start ? "tensors on their way" : "a tensor on its way to a checkpoint");

@@ -33,8 +33,9 @@ struct RunMemory {
   int arenas = 0;           ///< parameters, gradients and their partial sums, moments, copies
   std::uint64_t lane = 0;   ///< the plan of one lane: activations and their gradients
   int lanes = 1;
-  std::uint64_t buffers = 0;   ///< a tensor on its way to a checkpoint
-  std::uint64_t gathered = 0;  ///< outputs of replicas, and what the loss takes
+  std::uint64_t rounded_weights = 0;  ///< what layers of half precision read, of all replicas
+  std::uint64_t buffers = 0;          ///< a tensor on its way to a checkpoint
+  std::uint64_t gathered = 0;         ///< outputs of replicas, and what the loss takes
   // Of these, in the host's memory on any device.
   int host_arenas = 0;          ///< the copies
   std::uint64_t host_lane = 0;  ///< samples on their way to the device
@@ -44,16 +45,17 @@ struct RunMemory {
   std::uint64_t samples = 0;   ///< data sets that stay there (StoredSets), as far as there is room
   std::uint64_t graphs = 0;  ///< CUDA graphs, about; the run goes on without where they do not fit
   // Until training begins, which then takes the place of what is no longer needed.
-  int start_arenas = 0;             ///< parameters, moments, both as read of files, gradients
+  int start_arenas = 0;  ///< parameters, moments, both as read of files, gradients
+  std::uint64_t start_rounded_weights = 0;
   std::uint64_t start_buffers = 0;  ///< tensors as a file has them
   MemoryChoices choices = {};
 
   [[nodiscard]] std::uint64_t training() const {
     return arena * static_cast<std::uint64_t>(arenas) + lane * static_cast<std::uint64_t>(lanes) +
-           buffers + gathered;
+           rounded_weights + buffers + gathered;
   }
   [[nodiscard]] std::uint64_t start() const {
-    return arena * static_cast<std::uint64_t>(start_arenas) + start_buffers;
+    return arena * static_cast<std::uint64_t>(start_arenas) + start_rounded_weights + start_buffers;
   }
   [[nodiscard]] std::uint64_t total() const { return data + std::max(training(), start()); }
 };

@@ -156,8 +156,11 @@ TEST_CASE("what sums receive and the buffers of inputs count as the GPU's memory
   planned.exchange = 4'000'000;
   CHECK(gpu_bytes(planned) == 9'500'000);
   CHECK(gpu_memory_text(planned) == "10 MB of the GPU");
+  planned.rounded_weights = 500'000;
+  CHECK(gpu_bytes(planned) == 10'000'000);
   CHECK_THAT(out_of_memory_text(planned, "x"),
-             Contains("2 MB for the samples") && Contains("4 MB for the exchange with other"));
+             Contains("2 MB for the samples of a shard, 500 kB for rounded weights, 4 MB for the "
+                      "exchange with other"));
 }
 
 TEST_CASE("CUDA graphs count as far as they are kept, but refuse no run") {

@@ -60,12 +60,11 @@ TEST_CASE("the bytes of a batch that no machine holds are known at once") {
 
 TEST_CASE("arenas are counted: moments, partial sums of several shards, copies for checkpoints") {
   const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
-  const auto arenas = [&](MemoryQuestion asked, Storage storage = Storage::fp32) {
-    return least_memory(graph, asked, storage).arenas;
+  const auto arenas = [&](const MemoryQuestion& asked) {
+    return least_memory(graph, asked, Storage::fp32).arenas;
   };
   MemoryQuestion asked = question(1);
   CHECK(arenas(asked) == 4);  // parameters, momentum, gradients; the values at the start
-  CHECK(arenas(asked, Storage::rounded_to_bf16) == 5);
   asked.optimizer.momentum = 0;
   CHECK(arenas(asked) == 3);
   asked.optimizer.kind = OptimizerKind::adamw;
@@ -92,6 +91,25 @@ TEST_CASE("arenas are counted: moments, partial sums of several shards, copies f
   CHECK(arenas(asked) == 4);  // all shards are added in one
   asked.run = {0, 1};
   CHECK(arenas(asked) == 4);
+}
+
+TEST_CASE(
+    "weights that layers read in half precision take half of the parameters, in each replica") {
+  const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
+  const std::uint64_t parameters = graph.arena_size() * sizeof(float);
+  MemoryQuestion asked = question(1);
+  asked.reads_checkpoint = true;
+  const auto need = [&](Storage storage) { return least_memory(graph, asked, storage); };
+  const auto beside_lanes = [&](Storage storage) {
+    const RunMemory all = need(storage);
+    return all.training() - all.lane * static_cast<std::uint64_t>(all.lanes) - all.gathered;
+  };
+  CHECK(beside_lanes(Storage::bf16) == beside_lanes(Storage::fp32) + parameters / 2);
+  CHECK(beside_lanes(Storage::rounded_to_bf16) == beside_lanes(Storage::fp32) + parameters);
+  CHECK(need(Storage::fp16).start() == need(Storage::fp32).start() + parameters / 2);
+  asked.replicas = asked.lanes = 3;
+  CHECK(beside_lanes(Storage::bf16) == beside_lanes(Storage::fp32) + 3 * parameters / 2);
+  CHECK(need(Storage::bf16).start() == need(Storage::fp32).start() + parameters / 2);
 }
 
 TEST_CASE("what is read at the start counts where it is more than what training takes") {
@@ -147,6 +165,11 @@ TEST_CASE("a need beyond the machine is refused, one beyond what is free is warn
   const RunMemory need{
       .arena = 100'000'000, .arenas = 4, .lane = 800'000'000, .lanes = 2, .choices = {.batch = 2}};
   CHECK(need.total() == 2'000'000'000);
+  RunMemory half = need;
+  half.rounded_weights = 50'000'000;
+  CHECK(half.total() == 2'050'000'000);
+  CHECK_THAT(judge_memory(half, 0, 1, {.most = 1, .available = 1}).refusal,
+             Contains("of a shard, 50 MB for rounded weights), but"));
   const auto judge = [&](std::uint64_t most, std::uint64_t available, int workers = 1) {
     return judge_memory(need, need.total(), workers,
                         {.most = most, .available = available, .is_cgroup = false});
