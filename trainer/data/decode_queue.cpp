@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -10,6 +11,12 @@
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
+namespace {
+
+/// Samples of decode_all() that may wait for the one before them, for each thread.
+constexpr std::size_t kWaitingSamples = 4;
+
+}  // namespace
 
 DecodeQueue::DecodeQueue(Settings settings, Decode decode)
     : settings_(settings),
@@ -124,6 +131,21 @@ void DecodeQueue::take(std::size_t place,
 std::size_t DecodeQueue::most_held() const {
   const std::lock_guard lock(mutex_);
   return most_held_;
+}
+
+void decode_all(
+    std::size_t count, std::size_t sample_bytes, int threads, const DecodeQueue::Decode& decode,
+    const std::function<void(std::size_t index, std::span<const std::uint8_t> bytes)>& use) {
+  const int used = std::max(1, threads);
+  DecodeQueue queue({.sample_bytes = sample_bytes,
+                     .samples = kWaitingSamples * static_cast<std::size_t>(used),
+                     .threads = used},
+                    decode);
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  queue.expect(std::move(order));
+  for (std::size_t i = 0; i < count; ++i)
+    queue.take(i, [&](std::span<const std::uint8_t> bytes) { use(i, bytes); });
 }
 
 }  // namespace ddprun::trainer

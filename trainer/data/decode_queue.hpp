@@ -81,4 +81,11 @@ class DecodeQueue {
   std::vector<std::thread> threads_;
 };
 
+/// Decodes the samples 0 to `count` - 1, of `sample_bytes` bytes each, by `threads` threads, a few
+/// of them ahead, and shows each to `use` in their order. Throws what DecodeQueue throws, and what
+/// `use` does.
+void decode_all(
+    std::size_t count, std::size_t sample_bytes, int threads, const DecodeQueue::Decode& decode,
+    const std::function<void(std::size_t index, std::span<const std::uint8_t> bytes)>& use);
+
 }  // namespace ddprun::trainer

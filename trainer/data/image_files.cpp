@@ -41,12 +41,8 @@ std::uint64_t read_image_file(const ImageFile& file, const ImageSettings& settin
   ByteImage image = read_image(file.image, shape.channels);
   const int height = image.shape.height;
   const int width = image.shape.width;
-  // While columns are resized, and then while rows are.
-  const std::uint64_t resizing =
-      mask_size({.height = height, .width = shape.width, .channels = 1}) *
-          static_cast<std::uint64_t>(shape.channels) +
-      std::max(image.pixels.size(), pixels.size());
-  std::uint64_t most = std::max(image.decode_bytes, resizing);
+  const std::uint64_t most =
+      std::max(image.decode_bytes, resizing_bytes(image.shape, shape.height, shape.width));
   const ByteImage sized = resize_bilinear(std::move(image), shape.height, shape.width);
   std::copy(sized.pixels.begin(), sized.pixels.end(), pixels.begin());
   if (file.mask.empty()) return most;

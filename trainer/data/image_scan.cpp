@@ -1,10 +1,8 @@
 #include "trainer/data/image_scan.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -14,9 +12,6 @@
 
 namespace ddprun::trainer {
 namespace {
-
-/// Samples that may wait for the one before them, for each thread.
-constexpr std::size_t kWaitingSamples = 4;
 
 /// Why files cannot be used, from the threads that decode.
 class Reasons {
@@ -108,36 +103,29 @@ ScannedImages scan_image_files(std::vector<ImageFile> files, const ImageSettings
   Scan scan(settings, files.size(), has_masks, keeps);
   Reasons reasons;
   std::atomic<std::uint64_t> most_bytes = 0;
-  DecodeQueue queue(
-      {.sample_bytes = pixels + (has_masks ? mask_size(settings.shape) : 0),
-       .samples = kWaitingSamples * static_cast<std::size_t>(std::max(1, settings.threads)),
-       .threads = settings.threads},
-      [&](std::size_t index, std::span<std::uint8_t> bytes) {
-        try {
-          const std::uint64_t held =
-              read_image_file(files[index], settings, bytes.first(pixels), bytes.subspan(pixels));
-          std::uint64_t most = most_bytes.load();
-          while (held > most && !most_bytes.compare_exchange_weak(most, held)) {
-          }
-        } catch (const DataError& error) {
-          reasons.add(index, error.what());
-        }
-      });
-  std::vector<std::uint32_t> order(files.size());
-  std::iota(order.begin(), order.end(), 0U);
-  queue.expect(std::move(order));
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    queue.take(i, [&](std::span<const std::uint8_t> bytes) {
-      auto reason = reasons.take(i);
-      if (!reason) {
-        scan.add(std::move(files[i]), bytes.first(pixels), bytes.subspan(pixels));
-      } else if (settings.skip_bad) {
-        scan.skip(std::move(*reason));
-      } else {
-        throw DataError(*reason);
+  const auto decode = [&](std::size_t index, std::span<std::uint8_t> bytes) {
+    try {
+      const std::uint64_t held =
+          read_image_file(files[index], settings, bytes.first(pixels), bytes.subspan(pixels));
+      std::uint64_t most = most_bytes.load();
+      while (held > most && !most_bytes.compare_exchange_weak(most, held)) {
       }
-    });
-  }
+    } catch (const DataError& error) {
+      reasons.add(index, error.what());
+    }
+  };
+  const auto add = [&](std::size_t index, std::span<const std::uint8_t> bytes) {
+    auto reason = reasons.take(index);
+    if (!reason) {
+      scan.add(std::move(files[index]), bytes.first(pixels), bytes.subspan(pixels));
+    } else if (settings.skip_bad) {
+      scan.skip(std::move(*reason));
+    } else {
+      throw DataError(*reason);
+    }
+  };
+  decode_all(files.size(), pixels + (has_masks ? mask_size(settings.shape) : 0), settings.threads,
+             decode, add);
   ScannedImages scanned = scan.end();
   scanned.decode_bytes = most_bytes.load();
   return scanned;

@@ -98,6 +98,14 @@ ByteImage resize_bilinear(ByteImage image, int height, int width) {
   return image;
 }
 
+std::uint64_t resizing_bytes(ImageShape from, int height, int width) {
+  ImageShape columns = from;
+  columns.width = width;
+  ImageShape to = columns;
+  to.height = height;
+  return sample_size(columns) + std::max(sample_size(from), sample_size(to));
+}
+
 ByteImage resize_nearest(const ByteImage& image, int height, int width) {
   DDPRUN_ASSERT(height > 0 && width > 0 && image.pixels.size() == sample_size(image.shape),
                 "an image of pixels");
@@ -134,22 +142,6 @@ void fit_image(const ByteImages& images, std::size_t index, ImageShape shape,
       resize_nearest(part_of(images.masks, index, mask_shape), shape.height, shape.width);
   DDPRUN_ASSERT(mask.size() == drawn.pixels.size(), "room for a mask");
   std::copy(drawn.pixels.begin(), drawn.pixels.end(), mask.begin());
-}
-
-ByteImages fit_images(ByteImages images, const std::optional<ImageShape>& shape) {
-  if (!shape || images.shape == *shape) return images;
-  const std::size_t count = count_images(images);
-  const std::size_t size = sample_size(*shape);
-  const std::size_t of_mask = images.masks.empty() ? 0 : mask_size(*shape);
-  ByteImages result{.shape = *shape,
-                    .classes = images.classes,
-                    .pixels = std::vector<std::uint8_t>(count * size),
-                    .labels = std::move(images.labels),
-                    .masks = std::vector<std::uint8_t>(count * of_mask)};
-  for (std::size_t i = 0; i < count; ++i)
-    fit_image(images, i, *shape, std::span(result.pixels).subspan(i * size, size),
-              std::span(result.masks).subspan(i * of_mask, of_mask));
-  return result;
 }
 
 }  // namespace ddprun::trainer

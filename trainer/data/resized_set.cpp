@@ -1,7 +1,7 @@
 #include "trainer/data/resized_set.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <functional>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -11,39 +11,53 @@
 namespace ddprun::trainer {
 namespace {
 
-/// Samples that may wait for the one before them, for each thread.
-constexpr std::size_t kQueuedOfThread = 4;
-
 std::uint64_t bytes_in(const ByteImages& images, ImageShape shape) {
   return std::uint64_t{count_images(images)} *
          (sample_size(shape) + (images.masks.empty() ? kLabelBytes : mask_size(shape)));
 }
 
-}  // namespace
+using ByteSpan = std::span<const std::uint8_t>;
 
-ResizedFacts measure_resized(const ByteImages& images, ImageShape shape, int threads) {
+/// Shows all images in `shape`, in their order, with their masks.
+void resize_all(const ByteImages& images, ImageShape shape, int threads,
+                const std::function<void(ByteSpan pixels, ByteSpan mask)>& use) {
   const std::size_t pixels = sample_size(shape);
   const std::size_t of_mask = images.masks.empty() ? 0 : mask_size(shape);
+  decode_all(
+      count_images(images), pixels + of_mask, threads,
+      [&](std::size_t index, std::span<std::uint8_t> bytes) {
+        fit_image(images, index, shape, bytes.first(pixels), bytes.subspan(pixels));
+      },
+      [&](std::size_t /*index*/, ByteSpan bytes) {
+        use(bytes.first(pixels), bytes.subspan(pixels));
+      });
+}
+
+}  // namespace
+
+ByteImages fit_images(ByteImages images, const std::optional<ImageShape>& shape, int threads) {
+  if (!shape || images.shape == *shape) return images;
+  ByteImages result{
+      .shape = *shape, .classes = images.classes, .pixels = {}, .labels = {}, .masks = {}};
   const std::size_t count = count_images(images);
-  DecodeQueue queue({.sample_bytes = pixels + of_mask,
-                     .samples = kQueuedOfThread * static_cast<std::size_t>(std::max(1, threads)),
-                     .threads = threads},
-                    [&](std::size_t index, std::span<std::uint8_t> bytes) {
-                      fit_image(images, index, shape, bytes.first(pixels), bytes.subspan(pixels));
-                    });
-  std::vector<std::uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0U);
-  queue.expect(std::move(order));
+  result.pixels.reserve(count * sample_size(*shape));
+  result.masks.reserve(images.masks.empty() ? 0 : count * mask_size(*shape));
+  resize_all(images, *shape, threads, [&](ByteSpan pixels, ByteSpan mask) {
+    result.pixels.insert(result.pixels.end(), pixels.begin(), pixels.end());
+    result.masks.insert(result.masks.end(), mask.begin(), mask.end());
+  });
+  result.labels = std::move(images.labels);
+  return result;
+}
+
+ResizedFacts measure_resized(const ByteImages& images, ImageShape shape, int threads) {
   ResizedFacts facts{.content_hash = 0, .sums = ChannelSums(shape.channels)};
   ContentHash hash;
-  for (std::size_t i = 0; i < count; ++i) {
-    queue.take(i, [&](std::span<const std::uint8_t> bytes) {
-      const auto mask = bytes.subspan(pixels);
-      facts.sums.add(bytes.first(pixels));
-      facts.marked_pixels += count_marked(mask);
-      hash.add(bytes.first(pixels), mask);
-    });
-  }
+  resize_all(images, shape, threads, [&](ByteSpan pixels, ByteSpan mask) {
+    facts.sums.add(pixels);
+    facts.marked_pixels += count_marked(mask);
+    hash.add(pixels, mask);
+  });
   facts.content_hash = images.masks.empty() ? hash.end(images.labels) : hash.end();
   return facts;
 }
@@ -62,12 +76,13 @@ std::uint64_t ResizedSet::bytes() const { return bytes_of(images_); }
 
 std::uint64_t ResizedSet::reading_bytes() const {
   ImageShape own = images_.shape;
-  own.channels = std::max(own.channels, shape_.channels);
-  const ImageShape columns{
-      .height = own.height, .width = shape_.width, .channels = shape_.channels};
-  const std::uint64_t masks =
-      images_.masks.empty() ? 0 : mask_size(images_.shape) + mask_size(shape_);
-  return sample_size(own) + sample_size(columns) + sample_size(shape_) + masks;
+  const std::uint64_t stored = own.channels == shape_.channels ? 0 : sample_size(own);
+  own.channels = shape_.channels;
+  const std::uint64_t with_mask =
+      images_.masks.empty() ? 0
+                            : sample_size(shape_) + mask_size(images_.shape) + mask_size(shape_);
+  return std::max(
+      {stored + sample_size(own), resizing_bytes(own, shape_.height, shape_.width), with_mask});
 }
 
 void ResizedSet::read_image(std::size_t index, std::span<std::uint8_t> pixels,
@@ -82,8 +97,8 @@ TrainAndTest make_fitted_sets(const std::filesystem::path& folder, ByteImages tr
   const std::uint64_t fitted =
       fit.shape ? bytes_in(train, *fit.shape) + bytes_in(test, *fit.shape) : own;
   if (fitted_bytes(own, fitted, fit) == fitted)
-    return make_image_sets(folder, fit_images(std::move(train), fit.shape),
-                           fit_images(std::move(test), fit.shape));
+    return make_image_sets(folder, fit_images(std::move(train), fit.shape, fit.threads),
+                           fit_images(std::move(test), fit.shape, fit.threads));
   DDPRUN_ASSERT(train.shape == test.shape && train.classes == test.classes,
                 "two sets for one network");
   const std::string name = set_name(folder, *fit.shape);

@@ -20,13 +20,17 @@ struct ImageFit {
   int threads = 1;  ///< that resize
 };
 
+/// All images in `shape`, masks nearest; as they are if there is none. By `threads` threads. Throws
+/// DataError where the system refuses the first one.
+ByteImages fit_images(ByteImages images, const std::optional<ImageShape>& shape, int threads);
+
 /// What a pass over all images in their new size finds.
 struct ResizedFacts {
   std::uint64_t content_hash = 0;  ///< as ByteImageSet::content_hash()
   ChannelSums sums;
   std::uint64_t marked_pixels = 0;  ///< that belong to masks (is_in_mask())
 };
-/// By `threads` threads. Throws DataError where the system refuses the first one.
+/// By `threads` threads, as fit_images().
 ResizedFacts measure_resized(const ByteImages& images, ImageShape shape, int threads);
 
 class ResizedSet final : public DataSet {

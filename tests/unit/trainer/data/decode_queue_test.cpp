@@ -123,5 +123,28 @@ TEST_CASE("a sample that cannot be decoded ends every wait with its error") {
   CHECK(ended == 3);
 }
 
+TEST_CASE("all samples of a list come in their order, until one fails") {
+  const int threads = GENERATE(0, 1, 3);
+  std::uint32_t count = 0;
+  decode_all(100, kBytes, threads, fill,
+             [&](std::size_t index, std::span<const std::uint8_t> bytes) {
+               REQUIRE(index == count);
+               REQUIRE(is_sample(bytes, count));
+               ++count;
+             });
+  CHECK(count == 100);
+  const auto fails = [](std::size_t index, std::span<std::uint8_t> bytes) {
+    if (index == 40) throw DataError("forty");
+    fill(index, bytes);
+  };
+  count = 0;
+  CHECK_THROWS_WITH(
+      decode_all(100, kBytes, threads, fails,
+                 [&](std::size_t /*index*/, std::span<const std::uint8_t> /*bytes*/) { ++count; }),
+      "forty");
+  CHECK(count == 40);
+  decode_all(0, kBytes, threads, fails, [](std::size_t, std::span<const std::uint8_t>) {});
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

@@ -69,6 +69,31 @@ TEST_CASE("sets that are smaller in the new size, or have no other size, stay in
   CHECK(sets_of(Target::label, {.shape = kStored, .memory = 1}).train->is_in_memory());
 }
 
+TEST_CASE("all images of a set and their masks become as large") {
+  ByteImages images;
+  images.shape = {.height = 2, .width = 2, .channels = 1};
+  images.classes = 1;
+  images.pixels = {0, 0, 0, 0, 200, 200, 200, 200};
+  images.masks = {255, 0, 0, 0, 0, 0, 0, 255};
+  const int threads = GENERATE(1, 3);
+  const ByteImages same = fit_images(images, {}, threads);
+  CHECK(same.pixels == images.pixels);
+  const ByteImages larger =
+      fit_images(images, ImageShape{.height = 2, .width = 4, .channels = 3}, threads);
+  CHECK(to_string(larger.shape) == "2x4x3");
+  CHECK(larger.pixels.size() == 2 * 24);
+  CHECK(larger.pixels[24] == 200);
+  CHECK(larger.masks ==
+        std::vector<std::uint8_t>{255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255});
+}
+
+TEST_CASE("what a thread holds to resize an image is known") {
+  const Target target = GENERATE(Target::label, Target::mask);
+  const TrainAndTest sets = sets_of(target, {.shape = kLarge, .memory = 0});
+  // 8x8x3 to 8x30x3, and to 21x30x3: more than the masks in both sizes and the image.
+  CHECK(sets.train->reading_bytes() == 8 * 30 * 3 + 21 * 30 * 3);
+}
+
 TEST_CASE("what sets come to hold is known from their sizes") {
   const ImageFit fit{.shape = kLarge, .memory = 100};
   CHECK(fitted_bytes(50, 100, fit) == 100);
