@@ -95,7 +95,8 @@ ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization no
       images_(std::move(images)),
       size_(count_images(images_)),
       normalization_(std::move(normalization)),
-      content_hash_(hash_of(images_)) {
+      content_hash_(hash_of(images_)),
+      mask_pixels_(count_marked(images_.masks)) {
   const auto channels = static_cast<std::size_t>(images_.shape.channels);
   DDPRUN_ASSERT(images_.pixels.size() == size_ * sample_size(images_.shape), "part of an image");
   DDPRUN_ASSERT(
@@ -121,7 +122,5 @@ void ByteImageSet::read_image(std::size_t index, std::span<std::uint8_t> pixels,
   std::copy_n(images_.pixels.data() + index * size, size, pixels.data());
   std::copy_n(images_.masks.data() + index * of_mask, of_mask, mask.data());
 }
-
-std::uint64_t ByteImageSet::mask_pixels() const { return count_marked(images_.masks); }
 
 }  // namespace ddprun::trainer

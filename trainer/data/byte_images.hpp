@@ -74,7 +74,7 @@ class ByteImageSet final : public DataSet {
   [[nodiscard]] std::int32_t label(std::size_t index) const override;
   void read_image(std::size_t index, std::span<std::uint8_t> pixels,
                   std::span<std::uint8_t> mask) const override;
-  [[nodiscard]] std::uint64_t mask_pixels() const override;
+  [[nodiscard]] std::uint64_t mask_pixels() const override { return mask_pixels_; }
 
  private:
   std::string name_;
@@ -82,6 +82,7 @@ class ByteImageSet final : public DataSet {
   std::size_t size_;
   Normalization normalization_;
   std::uint64_t content_hash_;
+  std::uint64_t mask_pixels_;
 };
 
 }  // namespace ddprun::trainer

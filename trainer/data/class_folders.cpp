@@ -80,9 +80,11 @@ void check_classes(const std::filesystem::path& folder, const std::vector<std::s
 TrainAndTest load_class_folders(const std::filesystem::path& folder,
                                 const ImageSettings& settings) {
   const std::vector<std::string> classes = list_classes(folder);
-  TrainAndTest sets =
-      read_image_lists(folder, list_all(folder, classes), settings,
-                       [&](const ScannedImages& train) { check_classes(folder, classes, train); });
+  TrainAndTest sets = read_image_lists(folder, list_all(folder, classes), settings,
+                                       [&](SetPart part, const ScannedImages& scanned) {
+                                         if (part == SetPart::train)
+                                           check_classes(folder, classes, scanned);
+                                       });
   sets.class_names = classes;
   return sets;
 }

@@ -45,8 +45,11 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::o
                                                     labels_of(test, files.test_targets), head);
   }
   TrainAndTest sets = make_fitted_sets(folder, std::move(train), std::move(test), fit);
-  if (target == Target::mask)
-    check_masks(sets, folder, kMaskThreshold, "look at the files of masks");
+  if (target == Target::mask) {
+    const char* const remedy = "look at the files of masks";
+    check_masks(SetPart::train, mask_pixels(*sets.train), folder, kMaskThreshold, remedy);
+    check_masks(SetPart::test, mask_pixels(*sets.test), folder, kMaskThreshold, remedy);
+  }
   return sets;
 }
 

@@ -34,15 +34,16 @@ std::string skipped_text(const SkippedFiles& skipped, std::size_t of) {
 
 TrainAndTest read_image_lists(const std::filesystem::path& folder, ImageLists lists,
                               const ImageSettings& settings,
-                              const std::function<void(const ScannedImages&)>& check) {
+                              const std::function<void(SetPart, const ScannedImages&)>& check) {
   const bool keeps = decoded_bytes(lists, settings) <= settings.memory;
   const std::size_t files = lists.train.size() + lists.test.size();
   ScannedImages train = scan_image_files(std::move(lists.train), settings, keeps);
-  check(train);
+  check(SetPart::train, train);
   ScannedImages test = scan_image_files(std::move(lists.test), settings, keeps);
   if (test.files.empty())
     throw DataError(fmt::format("{}: no held-out image can be used: {}", folder.string(),
                                 test.skipped.reasons.front()));
+  check(SetPart::test, test);
   SkippedFiles skipped = train.skipped;
   skipped += test.skipped;
   train.images.classes = test.images.classes = lists.classes;

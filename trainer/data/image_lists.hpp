@@ -17,12 +17,12 @@ struct ImageLists {
 };
 
 /// Reads all files once, and keeps the samples in memory where both sets fit settings.memory. Both
-/// are normalised by the training images. `check` may refuse these. TrainAndTest::warning has the
-/// files that were left out. Throws DataError as scan_image_files() does, and where no held-out
-/// image is left.
+/// are normalised by the training images. `check` may refuse what was read: the training images,
+/// before the others are read, and these. TrainAndTest::warning has the files that were left out.
+/// Throws DataError as scan_image_files() does, and where no held-out image is left.
 TrainAndTest read_image_lists(const std::filesystem::path& folder, ImageLists lists,
                               const ImageSettings& settings,
-                              const std::function<void(const ScannedImages&)>& check);
+                              const std::function<void(SetPart, const ScannedImages&)>& check);
 
 /// Bytes that the sets come to hold.
 std::uint64_t known_bytes(const ImageLists& lists, const ImageSettings& settings);

@@ -88,21 +88,17 @@ ImageLists list_all(const std::filesystem::path& folder, const ImageSettings& se
   return split;
 }
 
-void check_any(const std::filesystem::path& folder, const ScannedImages& train) {
-  if (train.files.empty())
-    throw DataError(fmt::format("{}: no training image can be used: {}", folder.string(),
-                                train.skipped.reasons.front()));
-}
-
 }  // namespace
 
 TrainAndTest load_mask_folders(const std::filesystem::path& folder, const ImageSettings& settings) {
-  TrainAndTest sets =
-      read_image_lists(folder, list_all(folder, settings), settings,
-                       [&](const ScannedImages& train) { check_any(folder, train); });
-  check_masks(sets, folder, settings.mask_threshold.value_or(kMaskThreshold),
-              "give another --mask-threshold");
-  return sets;
+  const auto check = [&](SetPart part, const ScannedImages& scanned) {
+    if (scanned.files.empty())
+      throw DataError(fmt::format("{}: no training image can be used: {}", folder.string(),
+                                  scanned.skipped.reasons.front()));
+    check_masks(part, {.marked = scanned.marked_pixels, .all = scanned.mask_pixels}, folder,
+                settings.mask_threshold.value_or(kMaskThreshold), "give another --mask-threshold");
+  };
+  return read_image_lists(folder, list_all(folder, settings), settings, check);
 }
 
 std::uint64_t known_mask_folder_bytes(const std::filesystem::path& folder,

@@ -20,22 +20,18 @@ TrainAndTest make_image_sets(const std::filesystem::path& folder, ByteImages tra
   return sets;
 }
 
-void check_masks(const TrainAndTest& sets, const std::filesystem::path& folder, int threshold,
-                 const std::string& remedy) {
-  struct Part {
-    const DataSet& set;
-    const char* name;
-    const char* then;
-  };
-  for (const Part& part : {Part{*sets.train, "training", "there is nothing to learn"},
-                           Part{*sets.test, "held-out", "IoU and F1 measure nothing"}}) {
-    const std::uint64_t inside = part.set.mask_pixels();
-    const std::uint64_t all = part.set.size() * mask_size(part.set.shape());
-    if (inside != 0 && inside != all) continue;
-    throw DataError(fmt::format("{}: {} pixel of the {} masks has a value of {} or more, so {}: {}",
-                                folder.string(), inside == 0 ? "no" : "every", part.name, threshold,
-                                part.then, remedy));
-  }
+MaskPixels mask_pixels(const DataSet& set) {
+  return {.marked = set.mask_pixels(), .all = set.size() * mask_size(set.shape())};
+}
+
+void check_masks(SetPart part, MaskPixels pixels, const std::filesystem::path& folder,
+                 int threshold, const std::string& remedy) {
+  if (pixels.marked != 0 && pixels.marked != pixels.all) return;
+  const bool is_train = part == SetPart::train;
+  throw DataError(fmt::format(
+      "{}: {} pixel of the {} masks has a value of {} or more, so {}: {}", folder.string(),
+      pixels.marked == 0 ? "no" : "every", is_train ? "training" : "held-out", threshold,
+      is_train ? "there is nothing to learn" : "IoU and F1 measure nothing", remedy));
 }
 
 std::string set_name(const std::filesystem::path& folder, ImageShape shape) {

@@ -1,6 +1,7 @@
 // A training set and the set held out from it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,11 +24,20 @@ struct TrainAndTest {
 TrainAndTest make_image_sets(const std::filesystem::path& folder, ByteImages train,
                              ByteImages test);
 
-/// Throws DataError where all masks of one of the sets have one value: then there is nothing to
-/// learn, and IoU and F1 measure nothing. A pixel belongs to a mask from the value `threshold` on.
-/// `remedy` ends the text.
-void check_masks(const TrainAndTest& sets, const std::filesystem::path& folder, int threshold,
-                 const std::string& remedy);
+enum class SetPart { train, test };
+
+/// Pixels of masks of one set.
+struct MaskPixels {
+  std::uint64_t marked = 0;  ///< that belong to a mask
+  std::uint64_t all = 0;
+};
+MaskPixels mask_pixels(const DataSet& set);
+
+/// Throws DataError where all masks of a set have one value: then there is nothing to learn, or IoU
+/// and F1 measure nothing. A pixel belongs to a mask from the value `threshold` on. `remedy` ends
+/// the text.
+void check_masks(SetPart part, MaskPixels pixels, const std::filesystem::path& folder,
+                 int threshold, const std::string& remedy);
 
 /// Of a set of images in `folder`: "cats 64x64x3".
 std::string set_name(const std::filesystem::path& folder, ImageShape shape);

@@ -2,6 +2,7 @@
 #include "trainer/data/mask_folders.hpp"
 
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "tests/support/temp_dir.hpp"
 #include "trainer/data/decode_image.hpp"
@@ -139,6 +140,16 @@ TEST_CASE("masks of one value are refused with the threshold") {
                     Contains("no pixel of the training masks has a value of 250") &&
                         Contains("--mask-threshold"));
   request.images.mask_threshold = 1;
+  CHECK_THROWS_WITH(load_data(request), Contains("every pixel of the training masks"));
+}
+
+TEST_CASE("masks to train on are refused before held-out images are read") {
+  const MaskFolder folder;
+  folder.add("train/", "1");
+  folder.add("test/", "2");
+  DataRequest request = folder.request();
+  request.images.mask_threshold = 1;
+  std::ofstream(folder.path() / "test" / "images" / "2.png") << "no image";
   CHECK_THROWS_WITH(load_data(request), Contains("every pixel of the training masks"));
 }
 
