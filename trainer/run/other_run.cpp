@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "trainer/run/plan.hpp"
+
 namespace ddprun::trainer {
 namespace {
 
@@ -55,22 +57,20 @@ std::string option_of(const std::string& name) {
 }
 
 /// What a configuration that has no such entry was made with.
-std::string usual_value(std::string_view name) {
-  if (name == "normalize") return "measured";
-  if (name == "init") return "default";
-  if (name == "decay") return "weights";
-  if (name == "betas") return "0.9,0.999";
-  if (name == "eps") return "1e-08";
-  if (name == "grad_clip") return "0";
-  if (name == "loss_scale") return "dynamic";
-  return "";
+std::optional<ConfigEntry> usual_entry(const std::string& name) {
+  const RunConfig usual = later_entries({});
+  const auto found = std::find_if(usual.begin(), usual.end(),
+                                  [&](const ConfigEntry& entry) { return entry.name == name; });
+  return found == usual.end() ? std::nullopt : std::optional(*found);
 }
 
 /// As a user types it; empty: not at all.
-std::string typed(const std::optional<ConfigEntry>& entry, const std::string& name) {
-  if (!entry) return usual_value(name);
-  if (name == "loss_scale" && to_string(entry->value) == "0.0") return "none";
-  return entry->title.empty() ? to_string(entry->value) : entry->title;
+std::string typed(const std::optional<ConfigEntry>& given, const std::string& name) {
+  const std::optional<ConfigEntry> entry = given ? given : usual_entry(name);
+  if (!entry) return "";
+  if (!entry->title.empty()) return entry->title;
+  if (entry->value == ConfigEntry::Value(0.0)) return name == "loss_scale" ? "none" : "0";
+  return to_string(entry->value);
 }
 
 std::string value_text(const std::optional<ConfigEntry>& entry, const std::string& name) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "trainer/compute/hash.hpp"
@@ -87,17 +86,30 @@ ScalerConfig scaler_config(const Options& options) {
   return config;
 }
 
+ConfigEntry identity(const char* name, ConfigEntry::Value value) {
+  return {.name = name, .value = std::move(value), .identity = true};
+}
+ConfigEntry setting(const char* name, ConfigEntry::Value value) {
+  return {.name = name, .value = std::move(value), .identity = false};
+}
+std::int64_t integer(auto value) { return static_cast<std::int64_t>(value); }
+
+ConfigEntry::Value loss_scale_value(const LossScale& scale) {
+  switch (scale.kind) {
+    case LossScale::Kind::dynamic:
+      return "dynamic";
+    case LossScale::Kind::none:
+      return 0.0;
+    case LossScale::Kind::fixed:
+      break;
+  }
+  return double{scale.value};
+}
+
 RunConfig make_config(const Options& options, const TrainPlan& plan, const DataFacts& data) {
-  const auto identity = [](const char* name, ConfigEntry::Value value) {
-    return ConfigEntry{.name = name, .value = std::move(value), .identity = true};
-  };
   const auto content = [&](const char* name, const std::string& hash) {
     return ConfigEntry{.name = name, .value = hash, .identity = true, .title = data.name};
   };
-  const auto setting = [](const char* name, ConfigEntry::Value value) {
-    return ConfigEntry{.name = name, .value = std::move(value), .identity = false};
-  };
-  const auto integer = [](auto value) { return static_cast<std::int64_t>(value); };
   RunConfig config{
       identity("model", to_string(options.model)),
       identity("dropout", dropout_of(options)),
@@ -132,35 +144,15 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
                       .identity = true,
                       .title = options.init_from.value_or("")});
   }
-  // Entries that older checkpoints lack: only where they are not the default.
-  const PreparationSettings& preparation = options.preparation;
-  if (preparation.crop) config.push_back(identity("crop", to_string(*preparation.crop)));
-  if (preparation.flip) config.push_back(identity("flip", std::int64_t{1}));
-  if (preparation.normalize.values)
-    config.push_back({.name = "normalize",
-                      .value = to_string(*preparation.normalize.values),
-                      .identity = true,
-                      .title = preparation.normalize.text});
-  if (options.normal_init)
-    config.push_back(identity("init", fmt::format("normal:{}", *options.normal_init)));
+  const RunConfig usual = later_entries({});
+  for (ConfigEntry& entry : later_entries(options))
+    if (std::find(usual.begin(), usual.end(), entry) == usual.end())
+      config.push_back(std::move(entry));
   // Elsewhere they change no bit.
   if (plan.replicas > 1 && has_batch_norm(options.model))
     config.push_back(setting("replicas", integer(plan.replicas)));
-  if (options.decay != Decay::weights) config.push_back(setting("decay", to_string(options.decay)));
-  if (options.optimizer == OptimizerKind::sgd) {
+  if (options.optimizer == OptimizerKind::sgd)
     config.push_back(setting("momentum", options.momentum));
-    if (options.nesterov) config.push_back(setting("nesterov", std::int64_t{1}));
-  } else {
-    const OptimizerConfig usual;
-    if (options.betas != std::array{usual.beta1, usual.beta2})
-      config.push_back(setting("betas", fmt::format("{},{}", options.betas[0], options.betas[1])));
-    if (options.epsilon != usual.epsilon) config.push_back(setting("eps", options.epsilon));
-  }
-  if (options.loss_scale.kind != LossScale::Kind::dynamic)
-    config.push_back(setting("loss_scale", options.loss_scale.kind == LossScale::Kind::none
-                                               ? 0.0
-                                               : double{options.loss_scale.value}));
-  if (options.grad_clip > 0) config.push_back(setting("grad_clip", options.grad_clip));
   if (options.schedule == ScheduleKind::step) {
     config.push_back(setting("step_epochs", integer(options.step_epochs)));
     config.push_back(setting("step_factor", options.step_factor));
@@ -177,6 +169,27 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
 }
 
 }  // namespace
+
+RunConfig later_entries(const Options& options) {
+  const PreparationSettings& preparation = options.preparation;
+  const Normalize& normalize = preparation.normalize;
+  return {
+      identity("crop", preparation.crop ? to_string(*preparation.crop) : ""),
+      identity("flip", integer(preparation.flip)),
+      {.name = "normalize",
+       .value = normalize.values ? to_string(*normalize.values) : normalize.text,
+       .identity = true,
+       .title = normalize.values ? normalize.text : ""},
+      identity("init",
+               options.normal_init ? fmt::format("normal:{}", *options.normal_init) : "default"),
+      setting("decay", to_string(options.decay)),
+      setting("nesterov", integer(options.nesterov)),
+      setting("betas", fmt::format("{},{}", options.betas[0], options.betas[1])),
+      setting("eps", options.epsilon),
+      setting("loss_scale", loss_scale_value(options.loss_scale)),
+      setting("grad_clip", options.grad_clip),
+  };
+}
 
 DataFacts facts_of(const DataSet& train, const DataSet& test) {
   return {.name = train.name(),

@@ -33,6 +33,9 @@ struct TrainPlan {
 /// Shards with running statistics that count: with dp those of replica 0.
 constexpr int statistic_shards(const TrainPlan& plan) { return plan.shards / plan.replicas; }
 
+/// Entries that older checkpoints lack. TrainPlan::config has those that are not as in Options{}.
+RunConfig later_entries(const Options& options);
+
 /// The entry of TrainPlan::config that rank 0 alone has, as it alone reads the file.
 inline constexpr const char* kInitFromEntry = "init_from";
 

@@ -114,6 +114,32 @@ TEST_CASE("other settings are named in the same way") {
   CHECK_THAT(settings(there, here), Contains("--grad-clip 0 there, 2.0 here"));
 }
 
+TEST_CASE("the default of a setting that a checkpoint does not have is what to give") {
+  Made there;
+  there.options.optimizer = OptimizerKind::adamw;
+  there.options.precision = Precision::fp16;
+  Made here = there;
+  here.options.betas = {0.8, 0.9};
+  here.options.epsilon = 1e-6;
+  here.options.decay = Decay::all;
+  here.options.grad_clip = 1;
+  here.options.loss_scale = {.kind = LossScale::Kind::none};
+  CHECK_THAT(
+      settings(there, here),
+      Contains("--decay weights there, all here") &&
+          Contains("--betas 0.9,0.999 there, 0.8,0.9 here") &&
+          Contains("--loss-scale dynamic there, none here") &&
+          Contains("give --decay=weights, --betas=0.9,0.999, --eps=1e-08, --loss-scale=dynamic, "
+                   "--grad-clip=0 to have that"));
+  CHECK_THAT(settings(here, there), Contains("give --decay=all, --betas=0.8,0.9, --eps=1e-06, "
+                                             "--loss-scale=none, --grad-clip=1.0 to have that"));
+  here = there;
+  here.options.preparation.normalize = parse_normalize("imagenet");
+  here.options.preparation.crop = Crop{.height = 8, .width = 8};
+  CHECK_THAT(another(there, here), Contains("--crop none there, ") &&
+                                       Contains("give no --crop, --normalize=measured to go on"));
+}
+
 TEST_CASE("a run with batch norm that goes on with replicas is told of --parallel") {
   Made ddp;
   ddp.options.model = ModelName::resnet18;
