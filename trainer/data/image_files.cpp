@@ -18,8 +18,8 @@ namespace {
 /// The largest image that is read, of 3 channels of two bytes each without compression, is smaller.
 constexpr std::uint64_t kFileMax = std::uint64_t{512} << 20;
 
-ByteImage read_image(const std::filesystem::path& path, int channels) {
-  return decode_image(read_file_or_gzip(path, kFileMax), channels, path.string());
+ByteImage read_image(const std::string& file, int channels) {
+  return decode_image(read_file_or_gzip(file, kFileMax), channels, file);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "trainer/data/read_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -9,12 +12,15 @@
 #include <memory>
 #include <string>
 
+#include "base/unique_handle.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+using Bytes = std::vector<std::uint8_t>;
 
 struct GzClose {
   void operator()(gzFile file) const noexcept { gzclose(file); }
@@ -23,6 +29,10 @@ using GzHandle = std::unique_ptr<gzFile_s, GzClose>;
 
 [[noreturn]] void refuse_at(const std::string& file, std::size_t offset, const std::string& why) {
   throw DataError(fmt::format("{}: offset {}: {}", file, offset, why));
+}
+
+[[noreturn]] void fail(const std::string& file) {
+  throw DataError(fmt::format("{}: {}", file, std::strerror(errno != 0 ? errno : ENOMEM)));
 }
 
 bool is_other_than_file(const std::filesystem::path& path) {
@@ -37,34 +47,12 @@ GzHandle open_gzip(const std::filesystem::path& file) {
   return GzHandle(gzopen(file.c_str(), "rbe"));
 }
 
-}  // namespace
-
-std::vector<std::uint8_t> read_start(const std::filesystem::path& file, std::size_t count) {
-  if (is_other_than_file(file)) return {};
+/// Grown as bytes arrive, never by what a header claims.
+Bytes unpack(const std::string& file, std::uint64_t bytes_max) {
   const GzHandle handle = open_gzip(file);
-  std::vector<std::uint8_t> bytes(count);
-  const int got = handle ? gzread(handle.get(), bytes.data(), static_cast<unsigned>(count)) : 0;
-  bytes.resize(static_cast<std::size_t>(std::max(got, 0)));
-  return bytes;
-}
-
-std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file,
-                                            std::uint64_t bytes_max) {
-  const std::string name = file.string();
-  if (is_other_than_file(file))
-    throw DataError(fmt::format("{}: not a regular file: put a file there, or remove it", name));
-  const GzHandle handle = open_gzip(file);
-  if (!handle)
-    throw DataError(fmt::format("{}: {}", name, std::strerror(errno != 0 ? errno : ENOMEM)));
+  if (!handle) fail(file);
   gzbuffer(handle.get(), 1U << 17);
-
-  // Of a plain file the room for all of it, as bytes that are copied on the way are held twice, and
-  // a byte that shows its end. Else grown as bytes arrive, never by what a header claims.
-  std::vector<std::uint8_t> bytes;
-  std::error_code unknown;
-  const std::uintmax_t size = std::filesystem::file_size(file, unknown);
-  if (!unknown && size <= bytes_max && gzdirect(handle.get()) == 1)
-    bytes.resize(static_cast<std::size_t>(size) + 1);
+  Bytes bytes;
   std::size_t used = 0;
   while (true) {
     if (bytes.size() == used) bytes.resize(std::max(2 * bytes.size(), 2 * kChunkBytes));
@@ -73,20 +61,63 @@ std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file,
     int code = Z_OK;
     const char* message = gzerror(handle.get(), &code);
     if (got > 0) used += static_cast<std::size_t>(got);
-    if (code == Z_BUF_ERROR) refuse_at(name, used, "the gzip data is cut short");
+    if (code == Z_BUF_ERROR) refuse_at(file, used, "the gzip data is cut short");
     if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
       refuse_at(
-          name, used,
+          file, used,
           code == Z_ERRNO ? std::strerror(errno) : fmt::format("damaged gzip data ({})", message));
     }
-    if (used > bytes_max) refuse_at(name, used, fmt::format("more than {} bytes", bytes_max));
+    if (used > bytes_max) refuse_at(file, used, fmt::format("more than {} bytes", bytes_max));
     if (got == 0) break;
   }
   // zlib 1.3.2 takes what is damaged at its very beginning for the end of the file.
-  if (used == 0 && gzdirect(handle.get()) == 0)
-    refuse_at(name, used, "damaged gzip data (nothing could be unpacked)");
+  if (used == 0) refuse_at(file, used, "damaged gzip data (nothing could be unpacked)");
   bytes.resize(used);
   if (bytes.capacity() - used > kChunkBytes) bytes.shrink_to_fit();
+  return bytes;
+}
+
+bool is_gzip(const Bytes& start, std::size_t size) {
+  return size >= 2 && start[0] == 0x1f && start[1] == 0x8b;
+}
+
+}  // namespace
+
+Bytes read_start(const std::filesystem::path& file, std::size_t count) {
+  if (is_other_than_file(file)) return {};
+  const GzHandle handle = open_gzip(file);
+  Bytes bytes(count);
+  const int got = handle ? gzread(handle.get(), bytes.data(), static_cast<unsigned>(count)) : 0;
+  bytes.resize(static_cast<std::size_t>(std::max(got, 0)));
+  return bytes;
+}
+
+Bytes read_file_or_gzip(const std::string& file, std::uint64_t bytes_max) {
+  errno = 0;
+  // A pipe would be waited for; a socket cannot be opened.
+  const UniqueFd handle(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (handle ? ::fstat(handle.get(), &status) != 0 : errno != ENXIO) fail(file);
+  if (!handle || !S_ISREG(status.st_mode))
+    throw DataError(fmt::format("{}: not a regular file: put a file there, or remove it", file));
+
+  // At first a chunk, as the file may be gzipped; then the room for all of it, as bytes that are
+  // copied on the way are held twice. In both, room for a byte that shows its end.
+  const std::uint64_t size = std::min(static_cast<std::uint64_t>(status.st_size), bytes_max);
+  Bytes bytes(std::min(static_cast<std::size_t>(size) + 1, kChunkBytes));
+  std::size_t used = 0;
+  while (true) {
+    const ssize_t got = ::read(handle.get(), bytes.data() + used, bytes.size() - used);
+    if (got < 0) refuse_at(file, used, std::strerror(errno));
+    if (got == 0) break;
+    if (used == 0 && is_gzip(bytes, static_cast<std::size_t>(got))) return unpack(file, bytes_max);
+    used += static_cast<std::size_t>(got);
+    if (used > bytes_max) refuse_at(file, used, fmt::format("more than {} bytes", bytes_max));
+    // Twice as much where the file has grown.
+    if (bytes.size() == used)
+      bytes.resize(used <= size ? static_cast<std::size_t>(size) + 1 : 2 * used);
+  }
+  bytes.resize(used);
   return bytes;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace ddprun::trainer {
@@ -13,7 +14,7 @@ inline constexpr std::uint64_t kFileBytesMax = std::uint64_t{4} << 30;
 
 /// Decompresses `file` if it is gzipped. Throws DataError: not readable, no regular file (a pipe
 /// would be waited for), damaged, cut short, over `bytes_max`.
-std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file,
+std::vector<std::uint8_t> read_file_or_gzip(const std::string& file,
                                             std::uint64_t bytes_max = kFileBytesMax);
 
 /// Its first bytes, decompressed: up to `count`, fewer of a file that cannot be read.
