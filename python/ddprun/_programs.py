@@ -1,8 +1,13 @@
-"""Where the programs are that came with this package."""
+"""Where the programs are that came with this package, and how a Python process becomes one of them."""
 
+import errno
 import importlib.metadata
+import os
 import pathlib
+import signal
+import sys
 import sysconfig
+from collections.abc import Sequence
 from typing import Optional
 
 
@@ -18,3 +23,36 @@ def program(name: str) -> Optional[pathlib.Path]:
         if place.is_file():
             return place.resolve()
     return None
+
+
+def _reason(error: OSError, found: pathlib.Path) -> str:
+    """Why the program did not start, and what to do, in one line."""
+    if error.errno == errno.EACCES:
+        if not found.stat().st_mode & 0o111:
+            return "it is not executable: type pip install --force-reinstall ddprun"
+        return "permission denied: if its file system is mounted noexec, install ddprun in an environment on another one"
+    if error.errno in (errno.ENOENT, errno.ENOEXEC):  # the loader is missing, or another machine
+        return "this package is for Linux on x86-64 with glibc 2.28 or newer: build ddprun from a checkout (see Install in its README.md)"
+    return error.strerror or str(error)
+
+
+def become_ddprun(arguments: Sequence[str]) -> int:
+    """This process becomes the program ddprun, with this Python for its scripts. Returns an exit code only if that failed."""
+    found = program("ddprun")
+    if found is None:
+        print("ddprun: the program is missing from this installation: type pip install --force-reinstall ddprun", file=sys.stderr)
+        return 127
+    # ddprun takes an empty PYTHON_EXEC as unset. The workers inherit the variable.
+    if sys.executable and not os.environ.get("PYTHON_EXEC"):
+        os.environ["PYTHON_EXEC"] = sys.executable
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed before the start of Python
+            stream.flush()
+    # Python ignores these two, and an ignored signal stays ignored in the new program and its workers.
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(ignored, signal.SIG_DFL)
+    try:
+        os.execv(found, ["ddprun", *arguments])
+    except OSError as error:
+        print(f"ddprun: can't start {found}: {_reason(error, found)}", file=sys.stderr)
+        return 126

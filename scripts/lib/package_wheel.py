@@ -38,6 +38,9 @@ def metadata(version: str, readme: str) -> str:
         "Keywords: torchrun,distributed,pytorch,launcher",
         *(f"Classifier: {name}" for name in CLASSIFIERS),
         "Requires-Python: >=3.9",
+        # An extra cannot bring a file of its own, so it is a wheel of its own (package_torchrun.py).
+        "Provides-Extra: torchrun",
+        f'Requires-Dist: ddprun-torchrun=={version}; extra == "torchrun"',
         "Description-Content-Type: text/markdown",
     ]
     return "\n".join(lines) + "\n\n" + readme
@@ -55,8 +58,16 @@ def record_line(file: File) -> str:
     return f"{file.name},sha256={digest},{len(file.content)}\n"
 
 
+def recorded(files: list[File], info: str) -> list[File]:
+    """All files of a wheel in their order; RECORD, with a line for each, comes last as PEP 427 recommends."""
+    # Python's own folder first, then the information about the wheel.
+    files = sorted(files, key=lambda file: (file.name.startswith(info), file.name))
+    record = "".join(map(record_line, files)) + f"{info}/RECORD,,\n"
+    return [*files, File(f"{info}/RECORD", record.encode())]
+
+
 def wheel_files(staged: list[File], package: pathlib.Path, version: str, glibc: str) -> list[File]:
-    """All files of the wheel; RECORD, with a line for each, comes last as PEP 427 recommends."""
+    """All files of the wheel."""
     info, data = f"ddprun-{version}.dist-info", f"ddprun-{version}.data"
     files = [place(file, data) for file in staged]
     files += [File(f"ddprun/{path.name}", path.read_bytes()) for path in package.iterdir() if path.suffix in (".py", ".typed")]
@@ -65,10 +76,7 @@ def wheel_files(staged: list[File], package: pathlib.Path, version: str, glibc: 
     files.append(File(f"{info}/METADATA", metadata(version, (ROOT / "README.md").read_text()).encode()))
     files.append(File(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: ddprun {version}\nRoot-Is-Purelib: false\n"
                                        f"Tag: {tag(glibc)}\n".encode()))
-    # Python's own folder first, then the information about the wheel.
-    files.sort(key=lambda file: (file.name.startswith(info), file.name))
-    record = "".join(map(record_line, files)) + f"{info}/RECORD,,\n"
-    return [*files, File(f"{info}/RECORD", record.encode())]
+    return recorded(files, info)
 
 
 def zipped(files: list[File], seconds: int) -> bytes:

@@ -172,12 +172,16 @@ def store_daemon(*options):
             raise AssertionError(f"the store complained:\n{result}")
 
 
-def with_each_torch(test, needs_torchrun=False):
-    """Runs the test method once for each interpreter that has torch, each time with a new self.folder."""
+def with_each_torch(test, needs_torchrun=False, module=None):
+    """Runs the test method once for each interpreter that has torch (and the module), each time with a new self.folder."""
 
     @functools.wraps(test)
     def run_all(self):
         usable = [torch for torch in torches() if torch.has_libuv or not needs_torchrun]
+        if usable and module:
+            usable = [torch for torch in usable if torch.run_code(f"import {module}")]
+            if not usable:
+                self.skipTest(f"{module} is not installed beside any PyTorch (DDPRUN_TEST_PYTHON names a Python that has both)")
         if not usable and torches():
             self.skipTest("no torchrun that works: torch was built without libuv")
         if not usable:

@@ -77,7 +77,7 @@ class Packages(unittest.TestCase):
     def test_the_wheel_installs_without_the_network_and_starts_two_workers(self):
         venv = self.folder / "venv"
         subprocess.run([sys.executable, "-m", "venv", venv], check=True, capture_output=True)
-        done = self.run_program(venv / "bin" / "python", "-m", "pip", "install", "--no-deps", "--no-index", self.package(".whl"))
+        done = self.run_program(venv / "bin" / "python", "-m", "pip", "install", "--no-deps", "--no-index", self.package("x86_64.whl"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         done = self.run_program(venv / "bin" / "ddprun", "--nproc_per_node=2", "/bin/true")
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)

@@ -46,7 +46,7 @@ class Script(unittest.TestCase):
         self.checkout = pathlib.Path(folder.name) / "it's a folder for Zoë"
         self.fakes = pathlib.Path(folder.name) / "fakes"
         self.fakes.mkdir()
-        for name in ("scripts", "python/ddprun"):
+        for name in ("scripts", "python"):
             shutil.copytree(ROOT / name, self.checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("CMakeLists.txt", "README.md", "LICENSE", "THIRD_PARTY_NOTICES"):
             shutil.copy(ROOT / name, self.checkout)
@@ -99,12 +99,13 @@ class Script(unittest.TestCase):
         dist.mkdir(parents=True)
         old = {"wheel": "ddprun-0.0.1-py3-none-manylinux_2_17_x86_64.whl", "deb": "ddprun-rdzvd_0.0.1-1_amd64.deb",
                "tarball": "ddprun-0.0.1-linux-x86_64.tar.zst"}
-        for name in old.values():
+        torchrun = "ddprun_torchrun-0.0.1-py3-none-any.whl"
+        for name in (*old.values(), torchrun):
             (dist / name).touch()
         self.packs("wheel")
         names = sorted(path.name for path in dist.iterdir())
-        self.assertEqual(len(names), 3, names)
-        self.assertNotIn(old["wheel"], names)
+        self.assertEqual(len(names), 4, names)
+        self.assertFalse({old["wheel"], torchrun} & set(names), names)
         self.assertLessEqual({old["deb"], old["tarball"]}, set(names))
 
     def test_an_environment_that_cannot_be_made_is_reported_with_the_remedy(self):

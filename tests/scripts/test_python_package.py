@@ -1,6 +1,5 @@
 """The Python package ddprun, installed by pip from a wheel of this build's programs."""
 
-import os
 import pathlib
 import re
 import struct
@@ -10,21 +9,13 @@ import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", "."))
-sys.path.insert(0, str(ROOT / "scripts" / "lib"))
-
-import package_files  # noqa: E402
-import package_wheel  # noqa: E402
+import wheel_environment
+from wheel_environment import BIN
 
 PAGE = struct.Struct("=6sHQQ24sIIQ")
 
 
-def has_pip():
-    return subprocess.run([sys.executable, "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode == 0
-
-
-@unittest.skipUnless(has_pip(), "this Python cannot make environments with pip (python3-venv)")
+@unittest.skipUnless(wheel_environment.has_pip(), "this Python cannot make environments with pip (python3-venv)")
 class Installed(unittest.TestCase):
     """One environment for all cases; it is not activated."""
 
@@ -33,20 +24,10 @@ class Installed(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name).resolve()
-        stage = [package_files.File(f"bin/{name}", (BIN / name).read_bytes(), True) for name in ("ddprun", "rdzvd")]
-        stage.append(package_files.File("include/ddprun/ddprun_progress.h", (ROOT / "worker/ddprun_progress.h").read_bytes()))
-        files = package_wheel.wheel_files(stage, ROOT / "python" / "ddprun", "1.2.3", "2.28")
-        wheel = cls.folder / f"ddprun-1.2.3-{package_wheel.tag('2.28')}.whl"
-        wheel.write_bytes(package_wheel.zipped(files, package_files.timestamp()))
-        cls.venv = cls.folder / "an environment"
-        subprocess.run([sys.executable, "-m", "venv", cls.venv], check=True, capture_output=True)
+        cls.venv = wheel_environment.make(cls.folder)
         cls.python = cls.venv / "bin" / "python"
         cls.ddprun = cls.venv / "bin" / "ddprun"
-        cls.installed = subprocess.run(
-            [cls.python, "-m", "pip", "install", "--no-deps", "--no-index", "--disable-pip-version-check", wheel],
-            check=False, capture_output=True, text=True)
-        assert cls.installed.returncode == 0, cls.installed.stdout + cls.installed.stderr
-        cls.environment = {name: value for name, value in os.environ.items() if name not in ("PYTHON_EXEC", "VIRTUAL_ENV")}
+        cls.environment = wheel_environment.variables()
 
     def run_program(self, *command, **environment):
         return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60,
@@ -100,9 +81,9 @@ class Installed(unittest.TestCase):
         finally:
             moved.rename(self.ddprun)
         # As on a file system that is mounted noexec.
-        done = self.run_program(self.python, "-c", "import os, ddprun.__main__ as module\n"
+        done = self.run_program(self.python, "-c", "import os, ddprun._programs as programs\n"
                                 "def refuse(*_): raise PermissionError(13, 'Permission denied')\n"
-                                "os.execv = refuse\nprint(module.main())")
+                                "os.execv = refuse\nprint(programs.become_ddprun([]))")
         self.assertEqual(done.stdout, "126\n")
         self.assertRegex(done.stderr, r"^ddprun: can't start .*: permission denied: if its file system is mounted noexec, install .*\n\Z")
 
