@@ -1,7 +1,8 @@
 # Run at every build (cmake -P): writes OUTPUT with version, git state and compiler, only when something changed.
 # A source tree of its own has no .git; the repository around it, if there is one, is another project's.
 if(EXISTS ${SOURCE_DIR}/.git)
-  execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --tags
+  # Neither tags nor the size of the clone change it, so a commit has the same bytes before and after its release is tagged.
+  execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --abbrev=12 --exclude=*
     OUTPUT_VARIABLE git_state OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
   if(failed OR NOT git_state)
     set(git_state "git state unknown")
