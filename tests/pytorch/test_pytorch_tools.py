@@ -104,6 +104,14 @@ class Tools(TorchTest):
         result = self.tool(torch, "fabric", "run", "--accelerator=cpu", "--devices=2", script, "--r=16")
         self.assertEqual(results(result), ["RESULT 0 2 True ['--r=16']", "RESULT 1 2 True ['--r=16']"])
 
+    @with_each_torch_and("torchtune._cli.tune")
+    def test_tune_run_starts_its_workers_by_ddprun(self, torch):
+        (self.folder / "recipe").mkdir()
+        (self.folder / "recipe" / "mine.py").write_text(SCRIPT)
+        (self.folder / "c.yaml").touch()
+        result = self.tool(torch, "tune", "run", "--nproc_per_node", "2", "recipe/mine.py", "--config", "c.yaml")
+        self.assertEqual(results(result), ["RESULT 0 2 True ['--config', 'c.yaml']", "RESULT 1 2 True ['--config', 'c.yaml']"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,6 @@
 """What stands in for torch.distributed.run, with a pretended PyTorch and a ddprun that prints its arguments."""
 
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -77,7 +78,8 @@ class TorchRun(unittest.TestCase):
         """Runs a command by the stand-in; the words that ddprun got."""
         done = self.python("-m", "ddprun.torch_run", *words, **environment)
         self.assertEqual((done.returncode, done.stderr), (5, ""), done)
-        self.assertIn(f"PYTHON_EXEC={sys.executable}\n", done.stdout)
+        chosen = done.stdout.split("PYTHON_EXEC=")[1].splitlines()[0]
+        self.assertEqual(os.path.realpath(chosen), os.path.realpath(sys.executable))
         return [line[1:-1] for line in done.stdout.splitlines() if line.startswith("<")]
 
     def test_a_command_that_calls_run_becomes_ddprun_with_the_options_that_differ_from_the_defaults(self):
@@ -118,6 +120,12 @@ class TorchRun(unittest.TestCase):
         done = self.python("-m", "ddprun.torch_run", "tool", "s.py")
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done)
         self.assertIn("use ddprun itself", done.stderr)
+
+    @unittest.skipUnless(importlib.util.find_spec("mypy"), "this Python has no mypy")
+    def test_the_whole_package_is_typed(self):
+        done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", "-p", "ddprun"], capture_output=True, text=True,
+                              check=False, timeout=60, cwd=self.folder, env=os.environ | {"MYPYPATH": str(self.packages)})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 class CommandLinesOfPython(unittest.TestCase):
