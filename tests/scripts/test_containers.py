@@ -1,0 +1,190 @@
+"""ddprun in containers: the command lines of docs/containers.md and docs/containers/, and ddprun as the first process."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", ".")).resolve()
+FOLDER = ROOT / "docs" / "containers"
+HAS_YAML = importlib.util.find_spec("yaml") is not None
+UNSHARE = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
+
+
+def may_unshare():
+    return shutil.which("unshare") is not None and subprocess.run([*UNSHARE, "/bin/true"], capture_output=True, check=False).returncode == 0
+
+
+class Examples(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "train.py").touch()
+
+    def run_command(self, *words, **environment):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PET_", "SLURM_"))}
+        return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
+                              cwd=self.folder, env=kept | environment)
+
+    def plan(self, words):
+        """What ddprun would do: the values of --dry-run. This machine may have fewer GPUs than the example's."""
+        done = self.run_command(BIN / "ddprun", "--dry-run", "--gpus=none", *words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+        return {match.group(1): match.group(2) for match in re.finditer(r"(?m)^(\w[\w ]*?) {1,}(?=\S)(.*)$", done.stdout)} | {"text": done.stdout}
+
+    def assert_nodes(self, plan, nodes, endpoint):
+        self.assertRegex(plan["text"], rf"(?m)^nodes +{nodes}\b")
+        self.assertRegex(plan["text"], rf"(?m)^rendezvous +{re.escape(endpoint)}$")
+
+    def test_every_docker_command_of_the_page_is_one_that_ddprun_accepts(self):
+        page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+        lines = re.findall(r"(?m)^    (docker run .*)$", page)
+        self.assertGreaterEqual(len(lines), 4)
+        for line in lines:
+            words = shlex.split(line)
+            image = next(place for place, word in enumerate(words) if word in ("ddprun", "training"))
+            self.assertTrue(all(word.startswith("-") for word in words[2:image]), f"{line}: options with a value are written with =")
+            plan = self.plan(words[image + 1:])
+            if "node0:29400" in line:
+                self.assert_nodes(plan, 2, "node0:29400")
+
+    def test_the_dockerfile_has_ddprun_itself_as_the_first_process(self):
+        lines = [line for line in (FOLDER / "Dockerfile").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+        self.assertEqual([line.split()[0] for line in lines], ["FROM", "RUN", "ENTRYPOINT"])
+        # As a list: Docker gives a text to a shell.
+        self.assertEqual(json.loads(lines[-1].removeprefix("ENTRYPOINT ")), ["ddprun"])
+        self.assertRegex(lines[0], r"^FROM debian:\d+-slim$")
+
+    def test_the_batch_script_of_slurm_starts_one_ddprun_of_the_job_on_each_node(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for name, text in (("scontrol", '[ "$*" = "show hostnames node[3-4]" ] && printf "node3\\nnode4\\n"'),
+                           ("srun", f"shift; exec {shlex.quote(str(BIN / 'ddprun'))} --dry-run --gpus=none \"$@\"")):
+            (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+            (tools / name).chmod(0o755)
+        done = self.run_command("bash", FOLDER / "slurm.sbatch", PATH=f"{tools}:{os.environ['PATH']}", SLURM_NNODES="2",
+                                SLURM_JOB_NODELIST="node[3-4]", SLURM_JOB_ID="4711")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assert_nodes({"text": done.stdout}, 2, "node3:29400")
+        self.assertRegex(done.stdout, r"(?m)^run id +4711$")
+        self.assertRegex(done.stdout, r"(?m)^workers +8$")
+        script = (FOLDER / "slurm.sbatch").read_text(encoding="utf-8")
+        self.assertEqual(len(script.splitlines()), 9)
+        self.assertIn("#SBATCH --ntasks-per-node=1\n", script)
+
+    @unittest.skipUnless(HAS_YAML, "this Python has no yaml (python3-yaml)")
+    def test_the_pods_of_kubernetes_find_each_other_by_the_names_that_they_get(self):
+        import yaml
+
+        service, job = yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text(encoding="utf-8"))
+        self.assertEqual((service["kind"], job["kind"]), ("Service", "Job"))
+        name, spec = job["metadata"]["name"], job["spec"]
+        pod = spec["template"]["spec"]
+        container, = pod["containers"]
+        self.assertEqual((service["spec"]["clusterIP"], service["spec"]["selector"]), ("None", {"job-name": name}))
+        self.assertEqual((pod["subdomain"], spec["completionMode"]), (service["metadata"]["name"], "Indexed"))
+        self.assertEqual(spec["completions"], spec["parallelism"])
+        mounted = {mount["name"] for mount in container["volumeMounts"]}
+        self.assertEqual(mounted, {volume["name"] for volume in pod["volumes"]})
+        for index in range(spec["completions"]):
+            words = [word.replace("$(JOB_COMPLETION_INDEX)", str(index)) for word in container["args"]]
+            self.assertFalse([word for word in words if "$" in word])
+            plan = self.plan(words)
+            self.assert_nodes(plan, spec["completions"], f"{name}-0.{pod['subdomain']}:29400")
+            self.assertIn(f"this one has node rank {index}", plan["text"])
+            self.assertRegex(plan["text"], rf"(?m)^workers +{container['resources']['limits']['nvidia.com/gpu']}$")
+        # The longest end: docs/containment.md.
+        seconds = [int(re.search(rf"(?m)^{title} +(\d+) s$", plan["text"]).group(1)) for title in ("grace period", "kill timeout")]
+        self.assertGreater(pod["terminationGracePeriodSeconds"], sum(seconds) + 5)
+
+    @unittest.skipUnless(HAS_YAML, "this Python has no yaml (python3-yaml)")
+    def test_the_workflows_are_well_formed(self):
+        import yaml
+
+        for path in (ROOT / ".github" / "workflows").iterdir():
+            self.assertIn("jobs", yaml.safe_load(path.read_text(encoding="utf-8")), path.name)
+
+
+@unittest.skipUnless(may_unshare(), "no namespaces of processes here (unshare)")
+class FirstProcess(unittest.TestCase):
+    """ddprun is PID 1 of a namespace, as in a container without --init."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def start(self, script, *options):
+        process = subprocess.Popen([*UNSHARE, str(BIN / "ddprun"), *options, "--no-python", "sh", "-c", script], text=True, cwd=self.folder,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + 30
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.01)
+
+    def child_of(self, process):
+        """The first process of the namespace, as it is seen from outside."""
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        self.wait_for(lambda: children.read_text().split(), "unshare has no child")
+        return int(children.read_text().split()[0])
+
+    def test_it_is_the_first_process_and_ends_with_the_exit_code_of_the_job(self):
+        process = self.start("cat /proc/1/comm; exit 3", "--nproc-per-node=1", "--output=raw")
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (3, "ddprun\n"), err)
+
+    def test_orphans_are_reaped_while_the_job_runs(self):
+        # Processes whose parents have gone end; none of them stays as a zombie.
+        script = ("for i in 1 2 3; do sh -c 'sleep 0.1 &'; done; i=0; while [ $i -lt 200 ]; do cat /proc/[0-9]*/stat >all 2>/dev/null; "
+                  "grep -q ' (sleep) ' all || { echo gone; exit 0; }; sleep 0.1; i=$((i+1)); done; exit 4")
+        # Its own waiting is a `sleep`, too, but never at the time of the look.
+        process = self.start(script, "--nproc-per-node=1", "--output=raw")
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (0, "gone\n"), err)
+
+    def test_detached_processes_end_with_the_job(self):
+        marker = f"{self.folder}/alive"
+        script = f"setsid sh -c 'trap \"\" TERM HUP; while sleep 0.05; do date +%s%N >{marker}; done' & while ! [ -e {marker} ]; do sleep 0.01; done"
+        process = self.start(script, "--nproc-per-node=1", "--grace-period=0.2")
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        last = pathlib.Path(marker).read_text()
+        time.sleep(0.3)
+        self.assertEqual(pathlib.Path(marker).read_text(), last)
+
+    def test_sigterm_reaches_the_workers_and_is_told_by_the_exit_code(self):
+        ready = self.folder / "ready"
+        script = f"trap 'echo saved; exit 0' TERM; touch {ready}; while :; do sleep 0.05; done"
+        process = self.start(script, "--nproc-per-node=1", "--output=raw")
+        self.wait_for(ready.exists, "the worker did not start")
+        os.kill(self.child_of(process), signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (143, "saved\n"), err)
+
+    def test_signals_that_it_does_not_handle_do_no_harm(self):
+        ready = self.folder / "ready"
+        script = f"touch {ready}; while [ -e {ready} ]; do sleep 0.05; done; echo went on"
+        process = self.start(script, "--nproc-per-node=1", "--output=raw")
+        self.wait_for(ready.exists, "the worker did not start")
+        inside = f"kill -USR1 1; kill -TSTP 1; rm {ready}"
+        subprocess.run(["nsenter", f"--target={self.child_of(process)}", "--user", "--preserve-credentials", "--pid", "sh", "-c", inside], check=True)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (0, "went on\n"), err)
+
+
+if __name__ == "__main__":
+    unittest.main()
