@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Optional
@@ -72,6 +73,20 @@ def programs() -> Iterator[Finding]:
                       f"the command ddprun is that one, not {own}: activate the environment, or change PATH")
     else:
         yield Finding("on PATH", str(first[0]))
+    yield from torchrun()
+
+
+def torchrun() -> Iterator[Finding]:
+    """Which launcher the command torchrun starts, if there is one."""
+    path = shutil.which("torchrun")
+    if path is None:
+        return
+    hook = pathlib.Path(sysconfig.get_path("purelib")) / "ddprun_torchrun.pth"
+    here = pathlib.Path(path).parent.resolve() == pathlib.Path(sysconfig.get_path("scripts")).resolve()
+    if pathlib.Path(path).resolve().name == "ddprun" or (here and hook.is_file() and os.environ.get("DDPRUN_TORCHRUN") != "0"):
+        yield Finding("torchrun", f"{path}: starts ddprun")
+    else:
+        yield Finding("torchrun", f"{path}: not ddprun", 'with pip install "ddprun[torchrun]" it would start ddprun, too')
 
 
 def python() -> Iterator[Finding]:

@@ -64,6 +64,12 @@ class TorchrunExtra(unittest.TestCase):
     def test_the_variable_gives_pytorchs_launcher(self):
         self.assertEqual(self.run_command(self.torchrun, "s.py", DDPRUN_TORCHRUN="0").stdout, "PyTorch ['s.py']\n")
 
+    def test_the_doctor_tells_which_launcher_the_command_starts(self):
+        path = f"{self.venv / 'bin'}:/usr/bin:/bin"
+        for variables, words in (({}, "starts ddprun"), ({"DDPRUN_TORCHRUN": "0"}, "not ddprun")):
+            done = self.run_command(self.python, "-m", "ddprun.doctor", PATH=path, **variables)
+            self.assertIn(f"{self.torchrun}: {words}\n", done.stdout, done)
+
     def test_other_commands_of_python_are_left_alone(self):
         for word, loaded in (("x", False), ("torchrun", True)):
             done = self.run_command(self.python, "-c", "import sys; print('ddprun' in sys.modules, sys.argv)", word)
