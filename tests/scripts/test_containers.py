@@ -148,7 +148,7 @@ class FirstProcess(unittest.TestCase):
         self.assertEqual((process.returncode, out), (3, "ddprun\n"), err)
 
     def test_orphans_are_reaped_while_the_job_runs(self):
-        # Processes whose parents have gone end; none of them stays as a zombie.
+        # Processes end after their parents; none of them stays as a zombie.
         script = ("for i in 1 2 3; do sh -c 'sleep 0.1 &'; done; i=0; while [ $i -lt 200 ]; do cat /proc/[0-9]*/stat >all 2>/dev/null; "
                   "grep -q ' (sleep) ' all || { echo gone; exit 0; }; sleep 0.1; i=$((i+1)); done; exit 4")
         # Its own waiting is a `sleep`, too, but never at the time of the look.

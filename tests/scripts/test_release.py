@@ -217,7 +217,7 @@ class Release(unittest.TestCase):
         self.assertEqual(self.sbom(), first)
         self.assertEqual(first["creationInfo"]["created"], "2026-02-01T00:00:00Z")
 
-    def test_a_package_whose_licence_is_not_known_ends_the_release(self):
+    def test_a_package_with_an_unknown_licence_ends_the_release(self):
         (self.folder / "more-headers").write_text(" libunknown-dev 1.0")
         done = self.release("0.2.0", "--skip-tests")
         self.assertEqual(done.returncode, 1)

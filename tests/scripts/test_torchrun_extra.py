@@ -1,4 +1,4 @@
-"""The wheel ddprun-torchrun in an environment whose PyTorch is pretended: its command torchrun starts ddprun."""
+"""The wheel ddprun-torchrun in an environment with a pretended PyTorch: its command torchrun starts ddprun."""
 
 import pathlib
 import re
