@@ -159,12 +159,7 @@ TEST_CASE("replica 0 holds moments, arriving gradients and outputs beside what e
                                          .replicas = 2});
   const std::uint64_t on_host = arena + 2 * need.host_lane;
   CHECK(need.gathered == gathered);
-  // Of values in two bytes that layers read, the plan counts a whole arena for each replica.
-  const Storage storage = run.device->storage(precision);
-  const std::uint64_t spare =
-      storage == Storage::fp32 ? 0
-                               : 2 * run.graph->arena_size() * (sizeof(float) - bytes_of(storage));
-  CHECK(peaks[0] + peaks[1] + spare ==
+  CHECK(peaks[0] + peaks[1] ==
         need.training() - on_host + 3 * sizeof(StepState) + 2 * sizeof(Counters));
 }
 
