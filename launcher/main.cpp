@@ -165,7 +165,7 @@ int main(int argc, char** argv) {
     case launcher::Request::version:
       return print(ddprun::version_text("ddprun"));
     case launcher::Request::man_page:
-      return print(launcher::man_page());
+      return print(launcher::man_page(options->man_format));
     case launcher::Request::completion:
       return print(launcher::completion_script(options->completion_shell));
     case launcher::Request::explain_policy:

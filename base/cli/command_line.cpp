@@ -34,6 +34,7 @@ OptionText option_text(const CLI::Option& option) {
       text.placeholder = type;
     }
   }
+  text.value_optional = option.get_items_expected_min() == 0 && !text.choices.empty();
   text.help = option.get_description();
   text.default_text = option.get_default_str();
   text.group = option.get_group();
@@ -94,15 +95,24 @@ void CommandLine::add_own_options() {
       "--completion", kShells, "Print the completion script for a shell",
       [](const std::string& shell) { return has_word(kShells, shell); },
       [this](const std::string& shell) { shell_ = shell; });
-  flag("--man", man_wanted_, "Print the manual page, for man -l -");
+  word(
+      "--man", kManFormats, "Print the manual page, for man -l -; or as Markdown",
+      [](const std::string& format) { return has_word(kManFormats, format); },
+      [this](const std::string& format) { man_format_ = format; })
+      ->expected(0, 1);
   flag("--version", version_wanted_, "Print version, git state, compiler and libraries");
   app_.set_help_flag("-h,--help", "Print all options")->group(group_);
 }
 
 ProgramText CommandLine::texts() const {
   ProgramText program = program_;
-  for (const CLI::Option* option : app_.get_options())
+  for (const CLI::Option* option : app_.get_options()) {
     program.options.push_back(option_text(*option));
+    OptionText& text = program.options.back();
+    for (const auto& [name, command] : program_.option_examples) {
+      if (name == text.names.front()) text.example = command;
+    }
+  }
   return program;
 }
 
@@ -169,6 +179,9 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
   add_own_options();
   std::vector<std::string> reversed;  // the order that CLI11 wants
   std::transform(arguments.rbegin(), arguments.rend(), std::back_inserter(reversed), with_dashes);
+  // The value follows = only: CLI11 would take the next word.
+  std::replace(reversed.begin(), reversed.end(), std::string("--man"),
+               "--man=" + std::string(words_of(kManFormats).front()));
   // CLI11 would read a flag's value as a truth value, and take the next argument for an empty one,
   // as of a variable that is not set.
   for (auto argument = reversed.rbegin(); argument != reversed.rend(); ++argument) {
@@ -192,7 +205,7 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
     return wrong(fmt::format("{} (see {})", in_our_words(error.what()), help_command_));
   }
   if (version_wanted_) return CommandLineEnd{false, version_()};
-  if (man_wanted_) return CommandLineEnd{false, man_page(texts())};
+  if (!man_format_.empty()) return CommandLineEnd{false, page_in(texts(), man_format_)};
   if (!shell_.empty()) return CommandLineEnd{false, completion(texts(), shell_)};
   return std::nullopt;
 }

@@ -127,7 +127,7 @@ class CommandLine {
   std::string group_;
   std::map<std::string, std::string> other_names_;
   bool version_wanted_ = false;
-  bool man_wanted_ = false;
+  std::string man_format_;
   std::string shell_;
 };
 

@@ -103,6 +103,7 @@ std::string roff_entry(const OptionText& option) {
   if (!option.no_effect.empty()) text += "It has no effect: " + prose(option.no_effect) + ".\n";
   if (!option.default_text.empty()) text += "Default: " + roff(option.default_text) + ".\n";
   if (!option.variable.empty()) text += "Variable: " + bold(option.variable) + ".\n";
+  if (!option.example.empty()) text += "Example: " + bold(option.example) + "\n";
   return text;
 }
 
@@ -128,6 +129,10 @@ std::string man_page(const ProgramText& program) {
             roff_terms(section.terms);
   }
   return text + (program.see_also.empty() ? "" : ".SH SEE ALSO\n" + roff(program.see_also) + "\n");
+}
+
+std::string page_in(const ProgramText& program, std::string_view format) {
+  return format == "markdown" ? markdown_page(program) : man_page(program);
 }
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // What a program tells of its own command line, as data, and the texts that are made from it: the
-// help, the man page, the completions of four shells. Pure. Each program builds its ProgramText
-// only when it is asked for one of them.
+// help, the man page, the same page in Markdown, the completions of four shells. Pure. Each program
+// builds its ProgramText only when it is asked for one of them.
 #pragma once
 
 #include <string>
@@ -37,6 +37,8 @@ struct OptionText {
   std::string no_effect{};
   /// The heading. Options of one group stand together.
   std::string group{};
+  /// A whole command line with this option; shown by the man page and in Markdown.
+  std::string example{};
 };
 
 /// Something to type, or that is seen, and what it means.
@@ -68,6 +70,8 @@ struct ProgramText {
   /// What holds beside the rules that all our programs have for names and values.
   std::string option_rules{};
   std::vector<OptionText> options{};
+  /// For the options that CommandLine adds; the term is the option's name (`--listen`).
+  std::vector<Term> option_examples{};
   std::vector<TextSection> sections{};
   std::string see_also{};
   /// A PROGRAM follows the options, and what follows it is not ours.
@@ -84,6 +88,14 @@ std::string help(const ProgramText& program);
 
 /// Roff with the man macros: for a file or `man -l -`.
 std::string man_page(const ProgramText& program);
+
+/// The same page in Markdown. The heading of an option is its name alone, so that its anchor is
+/// `#--its-name`. Documents (docs/name.md) are linked as `../name.md`.
+std::string markdown_page(const ProgramText& program);
+
+/// The words of `--man`, and the page that each prints: roff is the first.
+inline constexpr std::string_view kManFormats = "roff|markdown";
+std::string page_in(const ProgramText& program, std::string_view format);
 
 /// The script for `bash`, `zsh`, `fish` or `tcsh`; empty for any other shell. Bash's function is
 /// `_ddprun_NAME`.

@@ -19,6 +19,7 @@ inline constexpr std::array kFailureRows = {
         .placeholder = "N",
         .help = "How often the workers are restarted after failures",
         .default_value = "0",
+        .example = "ddprun --max-restarts=3 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "max-node-changes",
@@ -28,6 +29,8 @@ inline constexpr std::array kFailureRows = {
         .help = "How often the workers are restarted because a node was lost or left",
         .more = "Such restarts do not count for --max-restarts. For jobs of several nodes.",
         .default_text = "any number",
+        .example = "ddprun --max-node-changes=5 --nnodes=2:4 --rdzv-backend=c10d "
+                   "--rdzv-endpoint=node1 train.py",
     },
     OptionRow{
         .name = "restart-window",
@@ -37,6 +40,7 @@ inline constexpr std::array kFailureRows = {
         .help = "Count --max-restarts within the last SECONDS",
         .more = "Without it they are counted over the whole job.",
         .default_text = "the whole job",
+        .example = "ddprun --restart-window=1h --max-restarts=3 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "restart-delay",
@@ -50,6 +54,7 @@ inline constexpr std::array kFailureRows = {
                 "at once. So does the next one after a round that lasted 30 s (or --min-uptime) or "
                 "reached a new step.",
         .default_value = "auto",
+        .example = "ddprun --restart-delay=5 --max-restarts=3 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "min-uptime",
@@ -58,6 +63,7 @@ inline constexpr std::array kFailureRows = {
         .placeholder = "SECONDS",
         .help = "Give up after three rounds in a row that failed within SECONDS",
         .default_text = "never",
+        .example = "ddprun --min-uptime=30 --max-restarts=10 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "no-restart-on",
@@ -68,12 +74,14 @@ inline constexpr std::array kFailureRows = {
         .help = "Do not restart after these exit codes of workers",
         .more = "Never restarted in any case: 2, 113, 126 and 127.",
         .default_value = "none",
+        .example = "ddprun --no-restart-on=3,4 --max-restarts=3 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "explain-policy",
         .type = ValueType::flag,
         .group = OptionGroup::failures,
         .help = "Show what would happen after each kind of failure; start nothing",
+        .example = "ddprun --explain-policy --max-restarts=3 train.py",
     },
     OptionRow{
         .name = "exit-code",
@@ -82,6 +90,7 @@ inline constexpr std::array kFailureRows = {
         .group = OptionGroup::failures,
         .help = "After a failure: the culprit's own exit code, or 1, as under torchrun",
         .default_value = "first",
+        .example = "ddprun --exit-code=one --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "report",
@@ -89,6 +98,7 @@ inline constexpr std::array kFailureRows = {
         .group = OptionGroup::failures,
         .placeholder = "FILE",
         .help = "Write how the job ended to FILE, as JSON",
+        .example = "ddprun --report=report.json --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "progress-timeout",
@@ -104,6 +114,7 @@ inline constexpr std::array kFailureRows = {
             "longer than the longest work between two reports: a step, an evaluation, a "
             "checkpoint, a compilation. 0: no worker is watched.",
         .default_text = "off",
+        .example = "ddprun --progress-timeout=60 --max-restarts=3 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "log-timeout",
@@ -115,6 +126,7 @@ inline constexpr std::array kFailureRows = {
                 "make it a failure. ddprun does not see the output of a single worker, or with "
                 "--output=raw, or what --redirects sends to files. 0: no warning.",
         .default_text = "off",
+        .example = "ddprun --log-timeout=10m --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "on-silence",
@@ -126,6 +138,8 @@ inline constexpr std::array kFailureRows = {
             "restart: if no worker has printed anything for --log-timeout, the round fails as with "
             "a hang, and --max-restarts decides. One worker that prints is enough to go on.",
         .default_value = "report",
+        .example = "ddprun --on-silence=restart --log-timeout=10m --max-restarts=3 "
+                   "--nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "grace-period",
@@ -138,6 +152,7 @@ inline constexpr std::array kFailureRows = {
         .more = "How long stopped workers may take to exit by themselves. Decimals and the "
                 "units ms, s, m and h are understood: 0.5, 500ms, 2m.",
         .default_value = "30",
+        .example = "ddprun --grace-period=2m --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "kill-timeout",
@@ -148,6 +163,7 @@ inline constexpr std::array kFailureRows = {
         .more = "Freeing much pinned memory takes a while. After this time ddprun prints the "
                 "process and what it waits for in the kernel, and ends with exit code 71.",
         .default_value = "10",
+        .example = "ddprun --kill-timeout=60 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "contain",
@@ -159,6 +175,7 @@ inline constexpr std::array kFailureRows = {
                 "of their own. pidns: agent and workers run in a pid namespace. auto: cgroup if "
                 "ddprun's own cgroup is delegated to the user, else tree. See docs/containment.md.",
         .default_value = "auto",
+        .example = "ddprun --contain=tree --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "signals-to-handle",
@@ -168,6 +185,7 @@ inline constexpr std::array kFailureRows = {
         .placeholder = "NAMES",
         .help = "Signals that stop the job; ddprun passes them to the workers",
         .default_value = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        .example = "ddprun --signals-to-handle=SIGTERM,SIGINT,SIGUSR1 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "forward-signals",
@@ -175,6 +193,7 @@ inline constexpr std::array kFailureRows = {
         .group = OptionGroup::failures,
         .placeholder = "NAMES",
         .help = "Signals that are passed to the workers and do not stop the job, such as USR1,USR2",
+        .example = "ddprun --forward-signals=USR1 --nproc-per-node=2 train.py",
     },
 };
 

@@ -25,6 +25,7 @@ inline constexpr std::array kJobRows = {
                 "visible GPUs is an error, unless --gpus=none makes it a CPU job. If --gpus lists "
                 "GPUs and this option is absent, there is one worker for each of them.",
         .default_text = "1",
+        .example = "ddprun --nproc-per-node=4 train.py",
     },
     OptionRow{
         .name = "nnodes",
@@ -39,6 +40,7 @@ inline constexpr std::array kJobRows = {
             "to MAX (--grow-delay). Several nodes meet at --rdzv-endpoint or --master-addr.",
         .default_value = "1:1",
         .default_text = "1",
+        .example = "ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
     },
     OptionRow{
         .name = "role",
@@ -48,6 +50,7 @@ inline constexpr std::array kJobRows = {
         .placeholder = "NAME",
         .help = "ROLE_NAME of the workers",
         .default_value = "default",
+        .example = "ddprun --role=trainer --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "omp-threads",
@@ -60,6 +63,7 @@ inline constexpr std::array kJobRows = {
                 "workers of this machine. Without the option several workers get 1 each, as under "
                 "torchrun, unless the variable is set.",
         .default_text = "1 for several workers",
+        .example = "ddprun --omp-threads=auto --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "numa-binding",
@@ -71,6 +75,7 @@ inline constexpr std::array kJobRows = {
                 "of the node's cores; core-complex: the CPUs that share one last-level cache. "
                 "Workers without a GPU are spread evenly. ddprun binds by a system call before "
                 "PROGRAM starts, so numactl is not needed.",
+        .example = "ddprun --numa-binding=node --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "module",
@@ -79,6 +84,7 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::flag,
         .group = OptionGroup::program,
         .help = "PROGRAM is a Python module, as for python -m",
+        .example = "ddprun --nproc-per-node=2 -m project.train",
     },
     OptionRow{
         .name = "no-python",
@@ -86,6 +92,7 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::flag,
         .group = OptionGroup::program,
         .help = "Execute PROGRAM itself, never under Python",
+        .example = "ddprun --no-python --nproc-per-node=2 /bin/echo hello",
     },
     OptionRow{
         .name = "run-path",
@@ -96,6 +103,7 @@ inline constexpr std::array kJobRows = {
         .more = "It runs in a fresh Python process and ends as torchrun's children do: an "
                 "exception goes into the error file and gives exit code 1, and no destructors of "
                 "C++ libraries run.",
+        .example = "ddprun --run-path --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "local-rank-argument",
@@ -107,6 +115,7 @@ inline constexpr std::array kJobRows = {
                 "--local_rank=N as their first argument. auto: a script that declares one of them "
                 "gets it, other programs get none. dash, underscore: every PROGRAM gets that one.",
         .default_value = "auto",
+        .example = "ddprun --local-rank-argument=underscore --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "use-env",
@@ -114,6 +123,7 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::program,
         .help = "Like --local-rank-argument=none",
         .more = "torch.distributed.launch's name for it: the local rank is in LOCAL_RANK only.",
+        .example = "ddprun --use-env --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "gpus",
@@ -127,6 +137,7 @@ inline constexpr std::array kJobRows = {
                 "--nproc-per-node, a list also sets the number of workers. Paddle's names "
                 "--devices and --selected-gpus work, too.",
         .default_value = "all",
+        .example = "ddprun --gpus=0,2 train.py",
     },
     OptionRow{
         .name = "gpu-visibility",
@@ -138,6 +149,7 @@ inline constexpr std::array kJobRows = {
                 "LOCAL_RANK is the worker's place in it. own: it is the worker's one GPU, which is "
                 "then device 0.",
         .default_value = "all",
+        .example = "ddprun --gpu-visibility=own --nproc-per-node=gpu train.py",
     },
     OptionRow{
         .name = "virtual-local-rank",
@@ -147,6 +159,7 @@ inline constexpr std::array kJobRows = {
         .help = "Every worker sees one GPU and LOCAL_RANK 0",
         .more = "Implies --gpu-visibility=own. ${local_rank} in arguments and the folders of the "
                 "logs keep the real local rank.",
+        .example = "ddprun --virtual-local-rank --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "output",
@@ -158,6 +171,7 @@ inline constexpr std::array kJobRows = {
                 "has one. pty, pipe: the same, but always with a terminal, or always with a pipe. "
                 "raw: the workers get ddprun's own stdout and stderr, as under torchrun.",
         .default_text = "prefix, raw for one worker",
+        .example = "ddprun --output=raw --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "stdin",
@@ -166,6 +180,7 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .help = "Which workers get ddprun's stdin; the others get none",
         .default_value = "rank0",
+        .example = "ddprun --stdin=none --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "log-dir",
@@ -179,6 +194,7 @@ inline constexpr std::array kJobRows = {
                 "and local rank; latest links to the newest run. ddprun never deletes a run. "
                 "/dev/null: no files at all.",
         .default_text = "a new folder in TMPDIR, if files are written",
+        .example = "ddprun --log-dir=logs --tee=3 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "redirects",
@@ -190,6 +206,7 @@ inline constexpr std::array kJobRows = {
         .help = "Streams that go to files and are not shown: 1 stdout, 2 stderr, 3 both",
         .more = "One digit applies to all workers. 0:3,5:1 names local ranks; the others get 0.",
         .default_value = "0",
+        .example = "ddprun --redirects=2 --log-dir=logs --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "tee",
@@ -202,6 +219,7 @@ inline constexpr std::array kJobRows = {
         .more = "Same form as --redirects. Shown lines begin with torchrun's prefix, such as "
                 "[default0]:",
         .default_value = "0",
+        .example = "ddprun --tee=3 --log-dir=logs --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "local-ranks-filter",
@@ -212,6 +230,8 @@ inline constexpr std::array kJobRows = {
         .help = "Show only the output of these local ranks",
         .more = "The output of the other workers goes only to their files, if they have any.",
         .default_text = "all",
+        .example =
+            "ddprun --local-ranks-filter=0 --tee=3 --log-dir=logs --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "rank-filter",
@@ -222,6 +242,7 @@ inline constexpr std::array kJobRows = {
         .more = "Ranks of the whole job. With --local-ranks-filter too, a worker must match both. "
                 "Files get all output.",
         .default_text = "all",
+        .example = "ddprun --rank-filter=0,4-7 --nproc-per-node=8 train.py",
     },
     OptionRow{
         .name = "log-line-prefix-template",
@@ -235,6 +256,8 @@ inline constexpr std::array kJobRows = {
                 "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE gives a template, too; other names in it "
                 "stay as they are.",
         .default_text = "[rankN], torchrun's with --tee",
+        .example =
+            "ddprun --log-line-prefix-template='${time} ${rank}: ' --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "color",
@@ -245,6 +268,7 @@ inline constexpr std::array kJobRows = {
         .help = "Prefixes in a colour for each rank",
         .more = "auto: on a terminal, unless NO_COLOR is set or TERM is dumb.",
         .default_value = "auto",
+        .example = "ddprun --color=never --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "log-max-size",
@@ -255,6 +279,8 @@ inline constexpr std::array kJobRows = {
         .more = "K, M and G are powers of 1024. The new file begins with a whole line; older ones "
                 "become stdout.log.1 and so on. With it, redirected output passes through ddprun.",
         .default_text = "no limit",
+        .example =
+            "ddprun --log-max-size=100M --redirects=3 --log-dir=logs --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "log-keep",
@@ -263,6 +289,7 @@ inline constexpr std::array kJobRows = {
         .placeholder = "N",
         .help = "How many older files --log-max-size keeps",
         .default_value = "1",
+        .example = "ddprun --log-keep=3 --log-max-size=100M --redirects=3 --log-dir=logs train.py",
     },
     OptionRow{
         .name = "bar-interval",
@@ -274,6 +301,7 @@ inline constexpr std::array kJobRows = {
                 "a line this often, and when it ends, so that a log shows that the job is alive. "
                 "0: when it ends only.",
         .default_value = "10",
+        .example = "ddprun --bar-interval=60 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "log-policy",
@@ -286,6 +314,7 @@ inline constexpr std::array kJobRows = {
                 "or the disk accepts nothing for 2 s; ddprun counts and reports the bytes. block: "
                 "nothing is dropped while the job runs.",
         .default_value = "drop",
+        .example = "ddprun --log-policy=block --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "duplicate-stdout-filters",
@@ -295,6 +324,8 @@ inline constexpr std::array kJobRows = {
         .placeholder = "TEXT,...",
         .help = "Lines of teed stdout with one of these texts also go to filtered_stdout.log",
         .more = "Write two commas for a comma within a text.",
+        .example = "ddprun --duplicate-stdout-filters=loss,accuracy --tee=1 --log-dir=logs "
+                   "--nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "duplicate-stderr-filters",
@@ -303,6 +334,8 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .placeholder = "TEXT,...",
         .help = "The same for stderr and filtered_stderr.log",
+        .example = "ddprun --duplicate-stderr-filters=Warning --tee=2 --log-dir=logs "
+                   "--nproc-per-node=2 train.py",
     },
 };
 

@@ -15,6 +15,7 @@ inline constexpr std::array kOwnRows = {
         .choices = "text|json",
         .group = OptionGroup::ourselves,
         .help = "Show what would be started and why; start nothing",
+        .example = "ddprun --dry-run --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "log-level",
@@ -26,6 +27,7 @@ inline constexpr std::array kOwnRows = {
         .more = "Its warnings begin with \"ddprun: warning: \". If the option is absent, ddprun "
                 "uses torchrun's variable LOGLEVEL (DEBUG, INFO, WARNING, ...).",
         .default_text = "warning",
+        .example = "ddprun --log-level=error --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "completion",
@@ -34,13 +36,17 @@ inline constexpr std::array kOwnRows = {
         .choices = kShells,
         .group = OptionGroup::ourselves,
         .help = "Print the completion script for a shell",
+        .example = "ddprun --completion=bash > ~/.local/share/bash-completion/completions/ddprun",
         .ends = true,
     },
     OptionRow{
         .name = "man",
-        .type = ValueType::flag,
+        .type = ValueType::optional_choice,
+        .choices = kManFormats,
         .group = OptionGroup::ourselves,
         .help = "Print the manual page: ddprun --man | man -l -",
+        .more = "--man=markdown prints the same page as Markdown.",
+        .example = "ddprun --man | man -l -",
         .ends = true,
     },
     OptionRow{
@@ -48,6 +54,7 @@ inline constexpr std::array kOwnRows = {
         .type = ValueType::flag,
         .group = OptionGroup::ourselves,
         .help = "Print version, git state, compiler, libraries and protocols",
+        .example = "ddprun --version",
         .ends = true,
     },
     OptionRow{
@@ -56,6 +63,7 @@ inline constexpr std::array kOwnRows = {
         .type = ValueType::flag,
         .group = OptionGroup::ourselves,
         .help = "--help prints all options, -h the most common ones",
+        .example = "ddprun --help",
         .ends = true,
     },
 };

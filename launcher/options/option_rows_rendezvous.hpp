@@ -18,6 +18,7 @@ inline constexpr std::array kRendezvousRows = {
         .more = "A job of one node without --master-port has a free port of its own, also without "
                 "this option. With --nnodes=1:MAX the job has one node; other values of --nnodes "
                 "are refused.",
+        .example = "ddprun --standalone --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "master-addr",
@@ -30,6 +31,7 @@ inline constexpr std::array kRendezvousRows = {
             "With several nodes (and --rdzv-backend=static): name or address of the node with rank "
             "0, the same text on each node. If the name does not resolve yet, ddprun tries again.",
         .default_text = "127.0.0.1",
+        .example = "ddprun --master-addr=node1 --nnodes=2 --node-rank=0 train.py",
     },
     OptionRow{
         .name = "master-port",
@@ -40,6 +42,7 @@ inline constexpr std::array kRendezvousRows = {
         .help = "Port of the workers' store, MASTER_PORT",
         .more = "Several nodes also meet at this port, so they need no other.",
         .default_text = "a free one; 29500 for several nodes",
+        .example = "ddprun --master-port=29500 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "worker-store",
@@ -51,6 +54,7 @@ inline constexpr std::array kRendezvousRows = {
                 "serves it, as in plain PyTorch. Use it for a PyTorch that is newer than this "
                 "ddprun, or built without libuv (then also set USE_LIBUV=0).",
         .default_value = "agent",
+        .example = "ddprun --worker-store=rank0 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "store-allow-uid",
@@ -60,6 +64,7 @@ inline constexpr std::array kRendezvousRows = {
         .placeholder = "UID,...",
         .help = "Other users of this machine who may use the store",
         .default_text = "none: only your own user and root",
+        .example = "ddprun --store-allow-uid=1000,1001 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "rdzv-id",
@@ -71,6 +76,8 @@ inline constexpr std::array kRendezvousRows = {
         .help = "Name of the run, TORCHELASTIC_RUN_ID",
         .more = "Agents with the same id and the same rendezvous form one job.",
         .default_text = "a random UUID; for several nodes the word 'none'",
+        .example =
+            "ddprun --rdzv-id=job7 --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
     },
     OptionRow{
         .name = "rdzv-backend",
@@ -85,6 +92,7 @@ inline constexpr std::array kRendezvousRows = {
                 "and does not come back; with rdzvd on another machine it does not. etcd and "
                 "etcd-v2 are accepted for one node, and have no effect there.",
         .default_value = "static",
+        .example = "ddprun --rdzv-backend=c10d --nnodes=2 --rdzv-endpoint=node1 train.py",
     },
     OptionRow{
         .name = "rdzv-endpoint",
@@ -97,6 +105,7 @@ inline constexpr std::array kRendezvousRows = {
         .more = "Name or address of one of the nodes, or of a machine that runs rdzvd. [::1]:29500 "
                 "for IPv6. The default port is 29400. With the static backend it is MASTER_ADDR "
                 "and MASTER_PORT.",
+        .example = "ddprun --rdzv-endpoint=node1:29400 --nnodes=2 --rdzv-backend=c10d train.py",
     },
     OptionRow{
         .name = "rdzv-conf",
@@ -113,6 +122,8 @@ inline constexpr std::array kRendezvousRows = {
             "product (5 x 3) is lost; is_host: 1 runs the rendezvous on this machine, 0 does not; "
             "lost_timeout: how long the job waits for a lost rendezvous (300). torchrun's other "
             "keys are accepted; an unknown key causes one warning, with the nearest known key.",
+        .example = "ddprun --rdzv-conf=join_timeout=1800 --nnodes=2 --rdzv-backend=c10d "
+                   "--rdzv-endpoint=node1 train.py",
     },
     OptionRow{
         .name = "node-rank",
@@ -127,6 +138,7 @@ inline constexpr std::array kRendezvousRows = {
                 "those that join a running job come after the others, and a rank that is given is "
                 "used if it is free.",
         .default_value = "0",
+        .example = "ddprun --node-rank=1 --nnodes=2 --master-addr=node1 train.py",
     },
     OptionRow{
         .name = "local-addr",
@@ -138,6 +150,8 @@ inline constexpr std::array kRendezvousRows = {
         .help = "Address of this machine for the other nodes",
         .more = "If it is absent, the other nodes use the address from which this machine reaches "
                 "the rendezvous. In a job of one node it is used if --master-addr is absent.",
+        .example = "ddprun --local-addr=10.0.0.7 --nnodes=2 --rdzv-backend=c10d "
+                   "--rdzv-endpoint=node1 train.py",
     },
     OptionRow{
         .name = "port-range",
@@ -147,6 +161,7 @@ inline constexpr std::array kRendezvousRows = {
         .help = "Choose free ports only from this range, for firewalls",
         .more = "Ports that you name (--master-port, --rdzv-endpoint) may lie outside.",
         .default_text = "any",
+        .example = "ddprun --port-range=30000:30100 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "grow-delay",
@@ -159,6 +174,8 @@ inline constexpr std::array kRendezvousRows = {
                 "to include new nodes. It does so at once when MAX have joined. never: new nodes "
                 "wait until a round ends for another reason.",
         .default_value = "5",
+        .example = "ddprun --grow-delay=60 --nnodes=2:4 --rdzv-backend=c10d --rdzv-endpoint=node1 "
+                   "train.py",
     },
     OptionRow{
         .name = "rdzv-secret-file",
@@ -171,6 +188,8 @@ inline constexpr std::array kRendezvousRows = {
                 "the job. Other users must not be able to read the file. Without the option ddprun "
                 "uses ~/.config/ddprun/secret if that file exists (XDG_CONFIG_HOME is respected).",
         .default_text = "~/.config/ddprun/secret, if there is one",
+        .example = "ddprun --rdzv-secret-file=secret --nnodes=2 --rdzv-backend=c10d "
+                   "--rdzv-endpoint=node1 train.py",
     },
     OptionRow{
         .name = "rdzv-auth",
@@ -180,12 +199,15 @@ inline constexpr std::array kRendezvousRows = {
         .help = "required: refuse a rendezvous without this node's secret",
         .more = "auto: a job without a secret runs, with a warning.",
         .default_value = "auto",
+        .example = "ddprun --rdzv-auth=required --rdzv-secret-file=secret --nnodes=2 "
+                   "--rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
     },
     OptionRow{
         .name = "make-secret",
         .type = ValueType::flag,
         .group = OptionGroup::rendezvous,
         .help = "Write a new secret to the file of --rdzv-secret-file; start nothing",
+        .example = "ddprun --make-secret --rdzv-secret-file=secret",
     },
 };
 

@@ -16,6 +16,7 @@ inline constexpr std::array kRowsWithoutEffect = {
         .placeholder = "NAME",
         .help = "Accepted because torchrun has it",
         .no_effect = "it names a Python plug-in, and there is no Python in ddprun",
+        .example = "ddprun --logs-specs=default --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "event-log-handler",
@@ -25,6 +26,7 @@ inline constexpr std::array kRowsWithoutEffect = {
         .placeholder = "NAME",
         .help = "Accepted because torchrun has it",
         .no_effect = "it names a Python plug-in, and there is no Python in ddprun",
+        .example = "ddprun --event-log-handler=null --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "monitor-interval",
@@ -34,6 +36,7 @@ inline constexpr std::array kRowsWithoutEffect = {
         .placeholder = "SECONDS",
         .help = "Accepted because torchrun has it",
         .no_effect = "the kernel reports a worker's end at once, so ddprun does not poll",
+        .example = "ddprun --monitor-interval=0.1 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "start-method",
@@ -43,6 +46,7 @@ inline constexpr std::array kRowsWithoutEffect = {
         .group = OptionGroup::without_effect,
         .help = "Accepted because torchrun has it",
         .no_effect = "every worker is a fresh process",
+        .example = "ddprun --start-method=spawn --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "xpus",
@@ -52,6 +56,7 @@ inline constexpr std::array kRowsWithoutEffect = {
         .placeholder = "0,1",
         .help = "Paddle's lists of other accelerators",
         .no_effect = "ddprun detects NVIDIA GPUs only; give --nproc-per-node=N",
+        .example = "ddprun --xpus=0,1 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "ips",
@@ -60,6 +65,7 @@ inline constexpr std::array kRowsWithoutEffect = {
         .placeholder = "HOST",
         .help = "Paddle's list of nodes; for several, an error shows what to type instead",
         .no_effect = "the nodes of a job meet at --rdzv-endpoint or --master-addr",
+        .example = "ddprun --ips=127.0.0.1 --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "run-mode",
@@ -67,6 +73,7 @@ inline constexpr std::array kRowsWithoutEffect = {
         .choices = "collective",
         .group = OptionGroup::without_effect,
         .help = "Paddle's kind of job; parameter servers are not supported",
+        .example = "ddprun --run-mode=collective --nproc-per-node=2 train.py",
     },
     OptionRow{
         .name = "elastic-level",
@@ -77,6 +84,7 @@ inline constexpr std::array kRowsWithoutEffect = {
         .placeholder = "VALUE",
         .help = "Accepted because Paddle has them",
         .no_effect = "these options concern Paddle's own launcher",
+        .example = "ddprun --elastic-level=1 --nproc-per-node=2 train.py",
     },
 };
 

@@ -59,7 +59,8 @@ OptionText option_text(const OptionRow& row) {
           .default_text = std::string(shown),
           .variable = std::string(row.environment),
           .no_effect = std::string(row.no_effect),
-          .group = std::string(group_title(row.group))};
+          .group = std::string(group_title(row.group)),
+          .example = std::string(row.example)};
 }
 
 }  // namespace ddprun::launcher

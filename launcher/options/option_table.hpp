@@ -59,6 +59,7 @@ struct OptionRow {
   std::string_view default_text =
       {};  ///< shown instead of default_value; both empty: nothing is shown
   std::string_view no_effect = {};  ///< not empty: accepted, and a warning gives this reason
+  std::string_view example = {};    ///< a whole command line, `ddprun --nproc-per-node=4 train.py`
   bool ends = false;                ///< --help and the like: the rest of the line is not looked at
 };
 

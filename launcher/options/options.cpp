@@ -209,6 +209,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
                                       const Environment& environment) {
   LaunchOptions options;
   options.request = request_of(parsed);
+  options.man_format = parsed.text("man");
   options.completion_shell = parsed.text("completion");
   options.warnings = parsed.warnings;
   if (parsed.ended_by) return options;

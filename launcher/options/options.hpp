@@ -89,6 +89,7 @@ struct PortBounds {
 
 struct LaunchOptions {
   Request request = Request::run;
+  std::string man_format;        ///< roff or markdown, for Request::man_page
   std::string completion_shell;  ///< bash, zsh, fish or tcsh, for Request::completion
 
   ProcessCount processes;

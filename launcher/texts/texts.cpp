@@ -126,7 +126,7 @@ ddprun --help lists all options, ddprun --man | man -l - explains them.
 
 std::string help_text() { return help(program_text()); }
 
-std::string man_page() { return ddprun::man_page(program_text()); }
+std::string man_page(std::string_view format) { return page_in(program_text(), format); }
 
 std::string completion_script(std::string_view shell) { return completion(program_text(), shell); }
 

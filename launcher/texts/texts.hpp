@@ -1,5 +1,5 @@
-// ddprun's help, man page and completions: the table of options and what stands around it, for the
-// writer in base/texts.
+// ddprun's help, man page, Markdown page and completions: the table of options and what stands
+// around it, for the writer in base/texts.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ std::string help_text();
 /// What most jobs need, in 25 lines of at most 80 columns.
 std::string short_help_text();
 
-/// ddprun(1) in roff; for a file ddprun.1 or `man -l -`.
-std::string man_page();
+/// ddprun(1) as `roff`, for a file ddprun.1 or `man -l -`; or as `markdown`.
+std::string man_page(std::string_view format = "roff");
 
 /// The script for `bash`, `zsh`, `fish` or `tcsh`; empty for any other shell. Options are completed
 /// only before PROGRAM (by tcsh everywhere), files and commands in its place (by tcsh only files),

@@ -19,6 +19,7 @@
 #include "base/secret_file.hpp"
 #include "base/version.hpp"
 #include "proto/message_limits.hpp"
+#include "rendezvous/daemon/option_examples.hpp"
 
 namespace ddprun::rdzv {
 
@@ -89,6 +90,7 @@ ProgramText program_text() {
                     "--rdzv-conf=is_host=0 ...",
                     "a job of torchrun that uses its store"},
                    {"dist.TCPStore('HOST', 29400, is_master=False)", "a client in Python"}},
+      .option_examples = option_examples(),
       .sections =
           {{.title = "Signals",
             .text = "SIGTERM, SIGINT and SIGHUP close all connections and end the program with 0.",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/texts/program_text.hpp"
+#include "trainer/run/option_examples.hpp"
 
 namespace ddprun::trainer {
 
@@ -27,6 +28,7 @@ inline ProgramText program_text() {
             "a failure"},
            {"train --eval --resume-from=runs/first --data FOLDER",
             "the figures of its best checkpoint, for each class"}},
+      .option_examples = option_examples(),
       .sections = {{.title = "Checkpoints and restarts",
                     .text = "A worker group that ddprun starts again continues from its newest "
                             "intact checkpoint.\n"

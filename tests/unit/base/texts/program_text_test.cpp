@@ -28,10 +28,11 @@ ProgramText cook() {
                   {.names = {"--pot-size", "--pot_size", "--pan-size"},
                    .placeholder = "N",
                    .help = "Litres",
-                   .more = "Not --heat.",
+                   .more = "Not --heat, nor --lid=<*>, or --heat=low; see docs/pots.md.",
                    .variable = "POT",
                    .no_effect = "there is one pot",
-                   .group = "Stove"},
+                   .group = "Stove",
+                   .example = "cook --pot-size=3"},
                   {.names = {"--recipes"},
                    .placeholder = "DIR",
                    .help = "Where they are",
@@ -82,10 +83,83 @@ TEST_CASE("the man page is roff in which options are bold and a leading dot is t
   CHECK_THAT(page, Contains("\\fBcook\\fR [\\fIOPTIONS\\fR]\\fR\n"));
   CHECK_THAT(page, Contains("\n.PP\n\\&.5 l of water are needed; see \\fB\\-\\-pot\\-size\\fR.\n"));
   CHECK_THAT(page, Contains("\n.TP\n\\fB\\-\\-heat\\fR, \\fB\\-t\\fR=low|high\n"));
-  CHECK_THAT(page,
-             Contains("=\\fIN\\fR\nLitres.\nNot \\fB\\-\\-heat\\fR.\nIt has no effect: there is "
-                      "one pot.\nVariable: \\fBPOT\\fR.\n"));
+  CHECK_THAT(page, Contains("=\\fIN\\fR\nLitres.\nNot \\fB\\-\\-heat\\fR, nor "
+                            "\\fB\\-\\-lid\\fR=<*>, or \\fB\\-\\-heat\\fR=low; see "
+                            "docs/pots.md.\nIt has no effect: there is "
+                            "one pot.\nVariable: \\fBPOT\\fR.\nExample: \\fBcook "
+                            "\\-\\-pot\\-size=3\\fR\n"));
   CHECK_THAT(page, Contains("\n.SH NOTES\nOnly in the page.\n.SH SEE ALSO\nddprun(1)\n"));
+}
+
+TEST_CASE(
+    "the page in Markdown links options and documents, and shows other characters unchanged") {
+  CHECK(markdown_page(cook()) == R"(# cook
+
+Cooks for all.
+
+```text
+cook [OPTIONS]
+```
+
+Cooks.
+
+.5 l of water are needed; see [`--pot-size`](#--pot-size).
+
+## Examples
+
+For a long time:
+
+```sh
+cook --heat=low
+```
+
+## Options
+
+Names have dashes or underscores (`--like-this`, `--like_this`). A value follows = or is the next word.
+
+The cook decides.
+
+### Stove
+
+#### `--heat`
+
+`--heat=low|high`
+
+How \[hot\] the cook's stove is: now.
+
+Default: low. Also `-t`.
+
+#### `--pot-size`
+
+`--pot-size=N`
+
+Litres. Not [`--heat`](#--heat), nor `--lid=<*>`, or [`--heat=low`](#--heat); see [pots](../pots.md). It has no effect: there is one pot.
+
+Variable: `POT`. Also `--pan-size`.
+
+```sh
+cook --pot-size=3
+```
+
+### Kitchen
+
+#### `--recipes`
+
+`--recipes=DIR`
+
+Where they are.
+
+## Exit status
+
+After the meal:
+
+- `0`: good.
+- `127`: not found.
+
+## Notes
+
+Only in the page.
+)");
 }
 
 TEST_CASE("texts are quoted for each shell") {

@@ -216,6 +216,8 @@ TEST_CASE("requests that print something need no PROGRAM") {
   CHECK(accepted_options({"-h"}).request == Request::short_help);
   CHECK(accepted_options({"--version"}).request == Request::version);
   CHECK(accepted_options({"--man"}).request == Request::man_page);
+  CHECK(accepted_options({"--man"}).man_format == "roff");
+  CHECK(accepted_options({"--man=markdown"}).man_format == "markdown");
   CHECK(accepted_options({"--completion=zsh"}).request == Request::completion);
   CHECK(accepted_options({"--completion=zsh"}).completion_shell == "zsh");
   CHECK(accepted_options({"--nnodes=9", "--help"}).request == Request::help);

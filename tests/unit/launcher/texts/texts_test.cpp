@@ -1,4 +1,4 @@
-// Help, manual page and completion: all made from the table.
+// Help, manual page, its Markdown and completion: all made from the table.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -9,10 +9,12 @@
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/texts/texts.hpp"
+#include "tests/support/example_words.hpp"
 
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
+using ddprun::OptionText;
 using ddprun::words_of;
 
 namespace {
@@ -158,6 +160,34 @@ TEST_CASE("the manual page has every spelling and variable of every option") {
     if (!row.environment.empty())
       CHECK_THAT(page, Contains("\\fB" + std::string(row.environment) + "\\fR"));
     if (!row.no_effect.empty()) CHECK_THAT(page, Contains("It has no effect: "));
+  }
+}
+
+TEST_CASE("every option of the table has an example, which names it and is accepted") {
+  for (const auto& row : option_table()) {
+    INFO(row.name << ": " << row.example);
+    const auto words = ddprun::test::arguments_after("ddprun", row.example);
+    const auto names = spellings(row);
+    CHECK(std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return ddprun::test::names_option(words, name);
+    }));
+    const auto options = parse_launch_options(words, {});
+    if (!options) FAIL_CHECK(options.error().message);
+  }
+}
+
+TEST_CASE("the page in Markdown has a heading, the names and the example of every option") {
+  const std::string page = man_page("markdown");
+  CHECK_THAT(page, StartsWith("# ddprun\n"));
+  for (const auto& row : option_table()) {
+    const OptionText text = option_text(row);
+    CHECK_THAT(page, Contains("\n#### `" + text.names.front() + "`\n"));
+    if (const std::string hint = value_hint(text); !hint.empty())
+      CHECK_THAT(page, Contains("\n`" + text.names.front() + hint + "`\n"));
+    for (const auto& name : text.names) {
+      if (name.find('_') == std::string::npos) CHECK_THAT(page, Contains("`" + name));
+    }
+    CHECK_THAT(page, Contains("```sh\n" + text.example + "\n```\n"));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
@@ -14,6 +15,8 @@
 #include "base/texts/misplaced_option.hpp"
 #include "base/unique_handle.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
+#include "rendezvous/daemon/option_examples.hpp"
+#include "tests/support/example_words.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/rendezvous/daemon/read_options.hpp"
 
@@ -49,7 +52,7 @@ Words options_in_help() {
     if (text == std::string::npos || text == 0 || line[text] != '-') continue;
     const std::size_t begin = line.find("--", text);
     if (begin == std::string::npos) continue;
-    names.push_back(line.substr(begin, line.find_first_of(" =,", begin) - begin));
+    names.push_back(line.substr(begin, line.find_first_of(" =,[", begin) - begin));
   }
   return names;
 }
@@ -240,4 +243,32 @@ TEST_CASE("rdzvd keeps a journal only in a folder that it is given") {
   CHECK(parsed({}).state_dir.empty());
   CHECK(parsed({"--state-dir=/var/lib/rdzvd"}).state_dir == "/var/lib/rdzvd");
   CHECK(contains(refused({"--state-dir="}), "--state-dir"));
+}
+
+TEST_CASE("every option has one example, which names it and is accepted") {
+  const ddprun::test::TempDir folder;
+  const std::string secret = folder.path() / "secret";
+  std::ofstream(secret) << "sixteen bytes, 16\n";
+  REQUIRE(chmod(secret.c_str(), 0600) == 0);
+  std::set<std::string> with_example;
+  for (const auto& [option, command] : option_examples()) {
+    INFO(command);
+    CHECK(with_example.insert(option).second);
+    Words words = ddprun::test::arguments_after("rdzvd", command);
+    CHECK(ddprun::test::names_option(words, option));
+    std::replace(words.begin(), words.end(), std::string("--secret-file=secret"),
+                 "--secret-file=" + secret);
+    const auto result = parse_daemon_options(words);
+    if (const auto* exit = std::get_if<DaemonExit>(&result); exit != nullptr && exit->code != 0)
+      FAIL_CHECK(exit->text);
+  }
+  const Words names = options_in_help();
+  CHECK(with_example == std::set<std::string>(names.begin(), names.end()));
+}
+
+TEST_CASE("the page in Markdown has every example") {
+  const std::string page = printed("--man=markdown");
+  CHECK(page.starts_with("# rdzvd\n"));
+  for (const auto& [option, command] : option_examples())
+    CHECK(contains(page, "```sh\n" + command + "\n```\n"));
 }

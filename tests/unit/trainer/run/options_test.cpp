@@ -171,7 +171,8 @@ TEST_CASE("the man page and all completions of train name every option of its he
     if (line.find_first_not_of(' ') != start && !line.starts_with("  -h,")) continue;
     if (start == std::string::npos) continue;
     const auto end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", start);
-    if (end != std::string::npos && line[end] != ' ' && line[end] != '=')
+    if (end != std::string::npos &&
+        std::string_view(" =[").find(line[end]) == std::string_view::npos)
       continue;  // a text's line
     const std::string name = line.substr(start, end - start);
     INFO(name);

@@ -1,0 +1,41 @@
+// An example of each option of rdzvd, for its man page and its page in Markdown. A test parses all
+// of them.
+#pragma once
+
+#include <vector>
+
+#include "base/texts/program_text.hpp"
+
+namespace ddprun::rdzv {
+
+inline std::vector<Term> option_examples() {
+  return {
+      {"--listen", "rdzvd --listen=10.0.0.5:29400"},
+      {"--listen-timeout", "rdzvd --listen=10.0.0.5:29400 --listen-timeout=2m"},
+      {"--allow-uid", "rdzvd --allow-uid=1000,1001"},
+      {"--secret-file", "rdzvd --listen=10.0.0.5:29400 --secret-file=secret"},
+      {"--state-dir", "rdzvd --listen=10.0.0.5:29400 --state-dir=/var/lib/rdzvd"},
+      {"--no-old-dialect", "rdzvd --no-old-dialect"},
+      {"--status", "rdzvd --status --endpoint=node1:29400"},
+      {"--fence", "rdzvd --fence=node7 --run-id=job7 --endpoint=node1:29400"},
+      {"--run-id", "rdzvd --status --run-id=job7"},
+      {"--endpoint", "rdzvd --status --endpoint=node1:29400"},
+      {"--json", "rdzvd --status --json"},
+      {"--max-clients", "rdzvd --max-clients=20000"},
+      {"--max-key-bytes", "rdzvd --max-key-bytes=4096"},
+      {"--max-value-bytes", "rdzvd --max-value-bytes=1048576"},
+      {"--max-list-elements", "rdzvd --max-list-elements=10000"},
+      {"--max-request-bytes", "rdzvd --max-request-bytes=67108864"},
+      {"--max-waited-keys", "rdzvd --max-waited-keys=10000"},
+      {"--max-unread-bytes", "rdzvd --max-unread-bytes=1048576"},
+      {"--handshake-timeout", "rdzvd --handshake-timeout=10"},
+      {"--log-level", "rdzvd --log-level=info"},
+      {"--stats-interval", "rdzvd --log-level=info --stats-interval=1m"},
+      {"--completion", "rdzvd --completion=bash"},
+      {"--man", "rdzvd --man | man -l -"},
+      {"--version", "rdzvd --version"},
+      {"--help", "rdzvd --help"},
+  };
+}
+
+}  // namespace ddprun::rdzv

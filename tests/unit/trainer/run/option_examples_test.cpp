@@ -1,0 +1,36 @@
+#include "trainer/run/option_examples.hpp"
+
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/texts/misplaced_option.hpp"
+#include "tests/support/example_words.hpp"
+#include "trainer/run/options.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+TEST_CASE("every option of train has one example, which names it and is accepted") {
+  const EarlyExit markdown = std::get<EarlyExit>(parse_options({"--man=markdown"}));
+  CHECK(markdown.code == 0);
+  std::set<std::string> with_example;
+  for (const auto& [option, command] : option_examples()) {
+    INFO(command);
+    CHECK(with_example.insert(option).second);
+    const std::vector<std::string> words = test::arguments_after("train", command);
+    CHECK(test::names_option(words, option));
+    const auto parsed = parse_options(words);
+    if (const auto* exit = std::get_if<EarlyExit>(&parsed); exit != nullptr && exit->code != 0)
+      FAIL_CHECK(exit->text);
+    CHECK_THAT(markdown.text, Catch::Matchers::Contains("```sh\n" + command + "\n```\n"));
+  }
+  std::set<std::string> names{"--completion", "--man", "--version", "--help"};
+  for (const auto option : options_of("train")) names.insert("--" + std::string(option));
+  CHECK(with_example == names);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
