@@ -7,6 +7,12 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+# A link to a heading, of another document or of its own.
+ANCHOR_LINK = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+# The pages in the navigation of mkdocs.yml.
+NAVIGATION = re.compile(r"^ +- (?:.*: )?([\w/.-]+\.md)$", re.MULTILINE)
 # `folder/and/file.ext` or `folder/`, in one of our folders, without placeholders.
 PATH = re.compile(r"`((?:agent|base|bench|cmake|docs|launcher|machine|proto|python|rendezvous|scripts|tests|trainer|warden|worker)/[\w./-]*)`")
 
@@ -17,6 +23,16 @@ JSON_KEY = re.compile(r'(?:json\[|\{)"([a-z][a-z0-9_]*)"')
 def documents():
     yield from sorted(ROOT.glob("*.md"))
     yield from sorted((ROOT / "docs").rglob("*.md"))
+
+
+def anchors_of(document):
+    """The anchors of its headings, as GitHub and mkdocs.yml make them."""
+    text = FENCED.sub("", document.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)}
+
+
+def table_rows(document):
+    return [line for line in document.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
 
 
 class Documentation(unittest.TestCase):
@@ -31,6 +47,31 @@ class Documentation(unittest.TestCase):
 
     def test_every_link_leads_to_a_file(self):
         self.assertEqual(self.missing(LINK, lambda document: document.parent), [])
+
+    def test_every_link_to_a_heading_leads_to_one(self):
+        lost = []
+        for document in documents():
+            for target, anchor in ANCHOR_LINK.findall(document.read_text(encoding="utf-8")):
+                if "://" not in target and anchor not in anchors_of(document.parent / target if target else document):
+                    lost.append(f"{document.relative_to(ROOT)}: {target}#{anchor}")
+        self.assertEqual(lost, [])
+
+    def test_pages_of_the_site_link_only_to_pages_of_the_site(self):
+        docs = ROOT / "docs"
+        outside = [f"{document.relative_to(ROOT)}: {target}" for document in docs.rglob("*.md")
+                   for target in LINK.findall(document.read_text(encoding="utf-8"))
+                   if "://" not in target and docs not in (document.parent / target).resolve().parents]
+        self.assertEqual(outside, [])
+
+    def test_every_document_is_in_the_navigation_of_the_site(self):
+        named = NAVIGATION.findall((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+        there = [str(document.relative_to(ROOT / "docs")) for document in (ROOT / "docs").rglob("*.md")]
+        self.assertEqual(sorted(named), sorted(there))
+
+    def test_the_first_page_of_the_site_has_the_figures_of_the_readme(self):
+        rows = [row for row in table_rows(ROOT / "docs" / "index.md") if not row.startswith("| ---")]
+        self.assertGreater(len(rows), 4)
+        self.assertEqual([row for row in rows if row not in table_rows(ROOT / "README.md")], [])
 
     def test_every_path_in_code_type_exists(self):
         self.assertEqual(self.missing(PATH, lambda document: ROOT), [])
