@@ -129,10 +129,11 @@ void FileJournal::read_past(const std::string& boot_id, Clock::time_point boot_t
     }
   }
   // By another boot's clock it is not known how long the service was away: then not at all, so that
-  // all that is waited for lasts longer rather than shorter.
-  past_.clock_shift = clock.value_or(Clock::duration{0});
+  // all that is waited for lasts longer rather than shorter. That clock may be ahead or behind.
+  std::optional<Clock::duration> shift = clock;
   for (const JobRecord& record : past_.records)
-    past_.clock_shift = std::max(past_.clock_shift, record.at - boot_time);
+    shift = shift ? std::max(*shift, record.at - boot_time) : record.at - boot_time;
+  past_.clock_shift = shift.value_or(Clock::duration{0});
   clock_ = fmt::format("{} {} {}\n", kClockBegin, boot_id.empty() ? "-" : boot_id,
                        past_.clock_shift.count());
   if (const ErrorCode failure = write_clock()) {

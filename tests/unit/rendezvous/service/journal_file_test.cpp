@@ -184,6 +184,9 @@ TEST_CASE("the service's clock goes on over restarts of the process and of the m
         kNow + 1s - Clock::time_point(1min));
   CHECK(open(dir, "", Clock::time_point(1min))->take_past().clock_shift ==
         kNow + 1s - Clock::time_point(1min));
+  // The same where the other machine runs for longer: what is waited for must not be over at once.
+  CHECK(open(dir, "boot 3", kNow + 9'600h)->take_past().clock_shift == 1s - 9'600h);
+  CHECK(open(dir, "boot 3", kNow + 9'601h)->take_past().clock_shift == 1s - 9'600h);
 }
 
 TEST_CASE("what cannot be written is kept, said once, and written when there is room again") {
