@@ -20,8 +20,8 @@ TEST_CASE("every option of train has one example, which names it and is accepted
   for (const auto& [option, command] : option_examples()) {
     INFO(command);
     CHECK(with_example.insert(option).second);
-    const std::vector<std::string> words = test::arguments_after("train", command);
-    CHECK(test::names_option(words, option));
+    const std::vector<std::string> words = ddprun::test::arguments_after("train", command);
+    CHECK(ddprun::test::names_option(words, option));
     const auto parsed = parse_options(words);
     if (const auto* exit = std::get_if<EarlyExit>(&parsed); exit != nullptr && exit->code != 0)
       FAIL_CHECK(exit->text);
