@@ -32,6 +32,9 @@ void fuzz_journal_records(const std::uint8_t* data, std::size_t size);
 /// --rdzv-conf and --rdzv-endpoint.
 void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size);
 
+/// A list of hosts as Slurm writes it.
+void fuzz_hostlist(const std::uint8_t* data, std::size_t size);
+
 /// A worker's progress page, and as the output of a debugger.
 void fuzz_progress_page(const std::uint8_t* data, std::size_t size);
 

@@ -7,12 +7,14 @@
 #include "base/assert.hpp"
 #include "base/duration.hpp"
 #include "base/endpoint.hpp"
+#include "launcher/cluster/hostlist.hpp"
 #include "launcher/options/environment.hpp"
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/options/parser.hpp"
 #include "launcher/options/rdzv_conf.hpp"
 #include "tests/fuzz/entries.hpp"
+#include "tests/fuzz/error_line.hpp"
 
 namespace ddprun::test {
 namespace {
@@ -50,6 +52,17 @@ void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size) {
   }
   const auto duration = parse_duration(text);
   DDPRUN_ASSERT(!duration || duration->count() >= 0, "no duration is negative");
+}
+
+void fuzz_hostlist(const std::uint8_t* data, std::size_t size) {
+  const auto list = Hostlist::parse({reinterpret_cast<const char*>(data), size});
+  if (!list) return check_error_line(list.error());
+  DDPRUN_ASSERT(list->size() >= 1 && list->size() <= Hostlist::kHostsMax, "a list has hosts");
+  for (const std::uint64_t place : {std::uint64_t{0}, list->size() / 2, list->size() - 1}) {
+    const std::string name = list->name(place);
+    DDPRUN_ASSERT(!name.empty() && name.size() <= Hostlist::kNameBytesMax, "a host has a name");
+    DDPRUN_ASSERT(name.find_first_of("[], \t\n") == std::string::npos, "a name is one host's");
+  }
 }
 
 void fuzz_command_line(const std::uint8_t* data, std::size_t size) {

@@ -86,6 +86,10 @@ TEST_CASE("any text keeps every promise of --rdzv-conf and --rdzv-endpoint") {
   CHECK(replay(fuzz_rdzv_conf, "rdzv_conf", 20000) > 0);
 }
 
+TEST_CASE("any text is a list of hosts or refused in one line") {
+  CHECK(replay(fuzz_hostlist, "hostlist", 20000) > 0);
+}
+
 TEST_CASE("any bytes keep every promise of progress pages and the output of debuggers") {
   CHECK(replay(fuzz_progress_page, "progress_page", 20000) > 0);
 }
