@@ -52,6 +52,8 @@ struct PortRange {
 /// Where this node meets the others of its job.
 struct RendezvousSettings {
   Endpoint endpoint;  ///< as the user gave it, with its port
+  /// Further ports there: the service takes the first one that is free, the other nodes try all.
+  std::vector<std::uint16_t> more_ports;
   rdzv::HostingWish hosting = rdzv::HostingWish::automatic;
   /// The workers' store is reached at the endpoint, too, as under torchrun's static rendezvous.
   bool one_port = false;

@@ -44,6 +44,8 @@ rdzv::SessionSettings session_settings(const AgentConfig& config) {
   rdzv::SessionSettings session;
   session.agent = new_agent_id(config.node_name);
   session.service = to_string(config.rendezvous->endpoint);
+  if (const auto& more = config.rendezvous->more_ports; !more.empty())
+    session.service += fmt::format(" to {}", more.back());
   session.lease = config.rendezvous->lease;
   session.join_timeout = config.job.join_timeout;
   session.lost_timeout = config.rendezvous->lost_timeout;
@@ -56,6 +58,7 @@ rdzv::ServicePlace service_place(const AgentConfig& config, ServiceHost& host) {
   rdzv::ServicePlace place;
   place.host = settings.endpoint.host;
   place.port = *settings.endpoint.port;
+  place.more_ports = settings.more_ports;
   place.run_id = config.run_id;
   place.secret = settings.secret;
   place.needs_proof = settings.needs_proof;

@@ -28,7 +28,8 @@ ServiceHost::ServiceHost(boost::asio::io_context& context, const AgentConfig& co
     : context_(context),
       config_(config),
       settings_(*config.rendezvous),
-      events_(std::move(events)) {}
+      events_(std::move(events)),
+      endpoint_(settings_.endpoint) {}
 
 void ServiceHost::look(const std::vector<std::string>& addresses) {
   if (has_failed_) return;
@@ -41,34 +42,48 @@ void ServiceHost::look(const std::vector<std::string>& addresses) {
     if (is_port_taken_) why += ", but another program has the port";
   }
   if (std::exchange(why_, why) == why) return;
-  spdlog::info("the rendezvous at {} is {}: {}", to_string(settings_.endpoint),
+  spdlog::info("the rendezvous at {} is {}: {}", to_string(endpoint_),
                server_ ? "here" : "not here", why);
 }
 
 void ServiceHost::listen(const rdzv::HostingChoice& choice) {
-  const std::uint16_t port = *settings_.endpoint.port;
-  auto listener = rdzv::listen_store(choice.listen_addr, port);
-  if (listener) {
-    if (choice.is_foreign) events_.tell("the rendezvous is here: " + choice.why);
-    listen_addr_ = choice.listen_addr;
-    public_addr_ = choice.public_addr.empty() ? choice.listen_addr : choice.public_addr;
-    return serve(std::move(*listener));
+  std::vector<std::uint16_t> ports{*settings_.endpoint.port};
+  ports.insert(ports.end(), settings_.more_ports.begin(), settings_.more_ports.end());
+  ErrorCode error;
+  for (const std::uint16_t port : ports) {
+    auto listener = rdzv::listen_store(choice.listen_addr, port);
+    if (listener) {
+      if (choice.is_foreign) events_.tell("the rendezvous is here: " + choice.why);
+      endpoint_.port = port;
+      listen_addr_ = choice.listen_addr;
+      public_addr_ = choice.public_addr.empty() ? choice.listen_addr : choice.public_addr;
+      return serve(std::move(*listener));
+    }
+    error = listener.error();
+    if (error.value() != EADDRINUSE) break;
   }
-  const int error = listener.error().value();
   // Another agent of this machine, most likely.
-  is_port_taken_ = error == EADDRINUSE;
+  is_port_taken_ = error.value() == EADDRINUSE;
   if (is_port_taken_ && settings_.hosting == rdzv::HostingWish::automatic) return;
+  fail_to_listen(choice.listen_addr, error);
+}
+
+void ServiceHost::fail_to_listen(const std::string& addr, const ErrorCode& error) {
   const std::string owner = port_user();
   std::string remedy = "choose another port";
   const std::string program = program_in(owner);
-  if (program == "rdzvd") {
+  if (!settings_.more_ports.empty()) {
+    remedy = "choose another one with --rdzv-endpoint=HOST:PORT, or others with --port-range";
+  } else if (program == "rdzvd") {
     remedy = settings_.insists_on_rank ? "add --rdzv-backend=c10d to use the rdzvd there"
                                        : "leave out is_host=1 to use the rdzvd there";
   } else if (settings_.insists_on_rank && program.starts_with("ddprun")) {
     remedy = "is --node-rank=0 given on two nodes?";
   }
-  fail(fmt::format("the rendezvous cannot listen on {} port {}: {}{}; {}", choice.listen_addr, port,
-                   why_no_descriptor(listener.error()),
+  const std::string more =
+      settings_.more_ports.empty() ? "" : fmt::format(" to {}", settings_.more_ports.back());
+  fail(fmt::format("the rendezvous cannot listen on {} port {}{}: {}{}; {}", addr,
+                   *settings_.endpoint.port, more, why_no_descriptor(error),
                    owner.empty() ? "" : fmt::format(" ({} has it)", owner), remedy));
 }
 
@@ -100,7 +115,7 @@ void ServiceHost::serve(rdzv::StoreListener listener) {
     spdlog::warn(
         "anybody who can connect to {} can join this job or stop it, because it has no secret; "
         "make one with ddprun --make-secret and copy it to each node",
-        to_string(settings_.endpoint));
+        to_string(endpoint_));
   }
 }
 

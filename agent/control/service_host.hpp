@@ -49,6 +49,7 @@ class ServiceHost final : public rdzv::OwnService {
  private:
   void listen(const rdzv::HostingChoice& choice);
   void serve(rdzv::StoreListener listener);
+  void fail_to_listen(const std::string& addr, const ErrorCode& error);
   void fail(const std::string& problem);
 
   boost::asio::io_context& context_;
@@ -59,7 +60,8 @@ class ServiceHost final : public rdzv::OwnService {
   std::optional<rdzv::ServiceServer> server_;
   std::string public_addr_;
   std::string listen_addr_;
-  std::string why_;  // it is here, or is not: for people
+  Endpoint endpoint_;  // the settings', with the port that it has got
+  std::string why_;    // it is here, or is not: for people
   bool is_port_taken_ = false;
   bool has_failed_ = false;
 };

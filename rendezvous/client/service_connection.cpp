@@ -17,6 +17,7 @@
 #include "base/start_thread.hpp"
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
+#include "rendezvous/client/service_refusal.hpp"
 
 namespace ddprun::rdzv {
 
@@ -30,25 +31,12 @@ constexpr std::size_t kReadBytes = 64 * 1024;
 /// Of what was asked for and listens: it answers at once, or is no rendezvous.
 constexpr std::chrono::seconds kHelloTime{3};
 
-/// What another attempt cannot mend: in words, as if the service had said it. None: it may.
-std::optional<proto::Refused> refusal_for(const ErrorCode& error) {
-  using Why = proto::Refused::Why;
-  if (error == proto::Errc::secret_missing)
-    return proto::Refused{Why::wrong_secret,
-                          "it asks for a secret, and there is none here; copy its secret file "
-                          "(--rdzv-secret-file; ddprun --make-secret makes one)"};
-  if (error == proto::Errc::proof_missing)
-    return proto::Refused{Why::wrong_secret,
-                          "it has no secret, and --rdzv-auth=required asks for one; give it this "
-                          "node's secret file"};
-  if (error == proto::Errc::not_authentic)
-    return proto::Refused{Why::wrong_secret,
-                          "it has another secret than this node; all need the same file "
-                          "(--rdzv-secret-file)"};
-  if (error == proto::Errc::version_mismatch)
-    return proto::Refused{Why::broken,
-                          "its ddprun has no protocol version in common with this one"};
-  return std::nullopt;
+void set_port(sockaddr_storage& addr, std::uint16_t port) {
+  if (addr.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(addr).sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in&>(addr).sin_port = htons(port);
+  }
 }
 
 /// Of a connect that was refused: whether a message of ICMP did that, which only firewalls send. A
@@ -77,9 +65,14 @@ struct ServiceConnection::Attempt {
 
   asio::posix::stream_descriptor socket;
   Addresses addresses{nullptr, &freeaddrinfo};
-  std::vector<const addrinfo*> left;  // to try, the next one last
-  std::string trying;                 // numeric
-  sockaddr_storage addr{};            // the same
+  struct Place {
+    const addrinfo* addr = nullptr;
+    std::uint16_t port = 0;
+  };
+  std::vector<Place> left;  // to try, the next one last
+  std::uint16_t port = 0;   // of the one that is tried
+  std::string trying;       // numeric
+  sockaddr_storage addr{};  // the same
   socklen_t addr_length = 0;
   bool begun = false;        // the addresses are known
   bool refused = false;      // one of them did, and the others have no way there
@@ -92,8 +85,11 @@ ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace pla
     : context_(context),
       place_(std::move(place)),
       events_(std::move(events)),
+      ports_{place_.port},
       resolver_(context),
-      hello_timer_(context) {}
+      hello_timer_(context) {
+  ports_.insert(ports_.end(), place_.more_ports.begin(), place_.more_ports.end());
+}
 
 ServiceConnection::~ServiceConnection() { reset(); }
 
@@ -142,20 +138,32 @@ void ServiceConnection::take_addresses(Result<Addresses> addresses) {
     if (place_.own->is_here()) return connect_to_own();
   }
   attempt_->addresses = std::move(*addresses);
-  std::vector<const addrinfo*>& left = attempt_->left;
+  std::vector<const addrinfo*> found;
   for (const addrinfo* one = attempt_->addresses.get(); one != nullptr; one = one->ai_next)
-    left.insert(left.begin(), one);
+    found.insert(found.begin(), one);
   // One that does not answer must not hide the others from every attempt.
-  std::rotate(left.begin(), left.end() - static_cast<std::ptrdiff_t>((attempts_ - 1) % left.size()),
-              left.end());
+  std::rotate(found.begin(),
+              found.end() - static_cast<std::ptrdiff_t>((attempts_ - 1) % found.size()),
+              found.end());
+  for (auto port = ports_.rbegin(); port != ports_.rend(); ++port) {
+    for (const addrinfo* one : found) attempt_->left.push_back({one, *port});
+  }
   try_next();
 }
 
+/// Another program has the port, or the service of another job.
+void ServiceConnection::try_port_last() {
+  const auto port = std::find(ports_.begin(), ports_.end(), attempt_->port);
+  if (port != ports_.end()) std::rotate(port, port + 1, ports_.end());
+}
+
 void ServiceConnection::try_next() {
-  const addrinfo* addr = attempt_->left.back();
+  const auto [addr, port] = attempt_->left.back();
   attempt_->left.pop_back();
   attempt_->trying = numeric_host(*addr);
+  attempt_->port = port;
   std::memcpy(&attempt_->addr, addr->ai_addr, addr->ai_addrlen);
+  set_port(attempt_->addr, port);
   attempt_->addr_length = addr->ai_addrlen;
   UniqueFd fd(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return connect_failed(errno);
@@ -166,7 +174,9 @@ void ServiceConnection::try_next() {
   attempt_->socket.assign(raw, failed);
   if (failed) return fail(false, failed.message());
   static_cast<void>(fd.release());
-  if (::connect(raw, addr->ai_addr, addr->ai_addrlen) != 0 && errno != EINPROGRESS) {
+  if (::connect(raw, reinterpret_cast<const sockaddr*>(&attempt_->addr), attempt_->addr_length) !=
+          0 &&
+      errno != EINPROGRESS) {
     const int error = errno;
     return later([this, error] { connect_failed(error); });
   }
@@ -249,6 +259,10 @@ void ServiceConnection::read() {
     const auto body = channel_->next();
     if (!body) {
       const auto refused = was_open ? std::nullopt : refusal_for(body.error());
+      if (refused && may_be_at_other_port() && is_of_another_job(*refused)) {
+        try_port_last();
+        return fail(false, refused->reason);
+      }
       if (refused) events_.said(*refused);
       if (is.expired()) return;
       const std::string why = body.error().message();
@@ -263,9 +277,20 @@ void ServiceConnection::read() {
     if (is.expired() || !*body) break;
     auto message = proto::decode_service_message(**body);
     if (message) {
-      if (std::holds_alternative<proto::Welcome>(*message)) {
+      const auto* refused = std::get_if<proto::Refused>(&*message);
+      if (refused != nullptr && may_be_at_other_port() && is_of_another_job(*refused)) {
+        try_port_last();
+        return fail(false, refused->reason);
+      }
+      if (const auto* welcome = std::get_if<proto::Welcome>(&*message)) {
+        // It serves every job that asks, while this one's nodes are at another port.
+        if (may_be_at_other_port() && !welcome->in_agent) {
+          try_port_last();
+          return fail(false, "an rdzvd has port " + std::to_string(attempt_->port));
+        }
         welcomed_ = true;
         welcomed_from_ = attempt_->trying;
+        if (attempt_->port != 0) ports_ = {attempt_->port};
       }
       events_.said(std::move(*message));
     } else if (message.error() != proto::Errc::unknown_kind || !channel_->peer_is_newer()) {
@@ -313,6 +338,11 @@ void ServiceConnection::fail(bool refused, const std::string& reason) {
 
 /// What listens there does not talk as a rendezvous does.
 void ServiceConnection::fail_with_stranger(const std::string& reason) {
+  if (may_be_at_other_port()) {
+    const std::string port = std::to_string(attempt_->port);
+    try_port_last();
+    return fail(false, reason + "; another program may have port " + port);
+  }
   const std::string user = place_.own != nullptr ? place_.own->port_user() : "";
   if (!user.empty()) return fail(false, reason + "; " + user + " has the port");
   if (!is_store_) return ask_stranger(reason);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -24,6 +25,9 @@ namespace ddprun::rdzv {
 struct ServicePlace {
   std::string host;
   std::uint16_t port = 0;
+  /// Where it may be as well: tried behind `port`, in this order, until one has the service of that
+  /// run id.
+  std::vector<std::uint16_t> more_ports;
   std::string run_id;
   std::string secret;         ///< empty: none
   bool needs_proof = false;   ///< talk to no service that has no secret
@@ -86,12 +90,15 @@ class ServiceConnection {
   void fail_with_stranger(const std::string& reason);
   void ask_stranger(const std::string& reason);
   void later(std::function<void()> what);
+  [[nodiscard]] bool may_be_at_other_port() const { return !welcomed_ && ports_.size() > 1; }
+  void try_port_last();
 
   boost::asio::io_context& context_;
   const ServicePlace place_;
   const Events events_;
   /// What comes of an older attempt finds another one here.
   std::shared_ptr<Attempt> attempt_;
+  std::vector<std::uint16_t> ports_;  // to try, in this order
   Resolver resolver_;
   boost::asio::steady_timer hello_timer_;
   std::size_t attempts_ = 0;

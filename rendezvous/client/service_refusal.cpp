@@ -1,0 +1,32 @@
+#include "rendezvous/client/service_refusal.hpp"
+
+#include "proto/error.hpp"
+
+namespace ddprun::rdzv {
+
+std::optional<proto::Refused> refusal_for(const ErrorCode& error) {
+  using Why = proto::Refused::Why;
+  if (error == proto::Errc::secret_missing)
+    return proto::Refused{Why::wrong_secret,
+                          "it asks for a secret, and there is none here; copy its secret file "
+                          "(--rdzv-secret-file; ddprun --make-secret makes one)"};
+  if (error == proto::Errc::proof_missing)
+    return proto::Refused{Why::wrong_secret,
+                          "it has no secret, and --rdzv-auth=required asks for one; give it this "
+                          "node's secret file"};
+  if (error == proto::Errc::not_authentic)
+    return proto::Refused{Why::wrong_secret,
+                          "it has another secret than this node; all need the same file "
+                          "(--rdzv-secret-file)"};
+  if (error == proto::Errc::version_mismatch)
+    return proto::Refused{Why::broken,
+                          "its ddprun has no protocol version in common with this one"};
+  return std::nullopt;
+}
+
+bool is_of_another_job(const proto::Refused& refused) {
+  using Why = proto::Refused::Why;
+  return refused.why == Why::other_job || refused.why == Why::wrong_secret;
+}
+
+}  // namespace ddprun::rdzv
