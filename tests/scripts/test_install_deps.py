@@ -248,11 +248,28 @@ class InstallDeps(InstallDepsTest):
         self.assertIn("copy the checkout", message)
         self.assertEqual(self.machine.calls(), [])
 
+    def test_schedulers_are_installed_where_they_are_asked_for_and_only_add(self):
+        self.machine.lacks_program("slurmd")
+        self.machine.lacks_program("mpirun")
+        self.succeeds("--tests")
+        self.assertEqual(self.machine.calls(), [])
+        self.succeeds("--cluster")
+        self.assertEqual(len(self.machine.installs()), 1)
+        for word in ("--no-remove", " slurmd ", " slurm-wlm-basic-plugins ", " openmpi-bin "):
+            self.assertIn(word, self.machine.installs()[0] + " ")
+        self.assertNotIn(" slurmctld ", self.machine.installs()[0])
+        self.machine.plan("slurmd", "Remv something [1.0]", "Inst slurmd (22.05.8-4)")
+        done = self.succeeds("--cluster")
+        self.assertIn("some tests are skipped: apt would remove or upgrade packages", done.stderr)
+        self.assertEqual(len(self.machine.installs()), 1)
+        self.machine.user(1000)
+        self.assertIn("as root, run: apt-get install --no-remove", self.succeeds("--cluster").stderr)
+
     def test_an_unknown_option_is_refused(self):
         done = self.machine.install_deps("--frobnicate")
         self.assertEqual(done.returncode, 2)
         self.assertIn("unknown argument --frobnicate", done.stderr)
-        self.assertIn("usage: scripts/install-deps [--tests]", done.stderr)
+        self.assertIn("usage: scripts/install-deps [--tests] [--cluster]", done.stderr)
 
 
 if __name__ == "__main__":
