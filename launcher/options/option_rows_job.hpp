@@ -37,7 +37,8 @@ inline constexpr std::array kJobRows = {
         .more =
             "With MIN:MAX the job starts when MAX nodes have joined, or 30 s (last_call_timeout) "
             "after MIN have joined. It goes on as long as MIN are left, and accepts new nodes up "
-            "to MAX (--grow-delay). Several nodes meet at --rdzv-endpoint or --master-addr.",
+            "to MAX (--grow-delay). Several nodes meet at --rdzv-endpoint or --master-addr. Under "
+            "Slurm, srun --ntasks-per-node=1 ddprun PROGRAM needs none of these options.",
         .default_value = "1:1",
         .default_text = "1",
         .example = "ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",

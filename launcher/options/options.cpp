@@ -104,6 +104,7 @@ Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
 Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
                             LaunchOptions& options) {
   options.stop.grace_period = parsed.seconds("grace-period").value_or(options.stop.grace_period);
+  options.grace_period_given = parsed.given("grace-period");
   options.stop.kill_timeout = parsed.seconds("kill-timeout").value_or(options.stop.kill_timeout);
   if (!parsed.given("grace-period")) {
     // torchrun's second variable for the same thing.
@@ -114,6 +115,7 @@ Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& 
                            ": expected a number of seconds, 0 or at least 0.001");
       }
       options.stop.grace_period = *seconds;
+      options.grace_period_given = true;
     }
   }
   auto signals =

@@ -79,6 +79,7 @@ struct NodeCount {
   int min = 1;
   int max = 1;
   std::string spelling{};  ///< as typed, with the value
+  bool given = false;      ///< false: not given, so 1
 };
 
 /// --port-range, both ends included.
@@ -112,6 +113,7 @@ struct LaunchOptions {
   std::optional<std::string> run_id;         ///< empty: not given
   std::string local_addr;                    ///< empty: not given
   std::string rdzv_backend = "static";
+  bool rdzv_backend_given = false;
   std::optional<Endpoint> rdzv_endpoint;  ///< empty: not given
   RdzvConf rdzv_conf;
   RdzvAuth rdzv_auth = RdzvAuth::automatic;
@@ -135,6 +137,7 @@ struct LaunchOptions {
   StdinMode standard_input = StdinMode::rank0;
   LogOptions logs;
   machine::StopSettings stop;
+  bool grace_period_given = false;
   LogLevel log_level = LogLevel::warning;
 
   /// Warnings to print once on stderr before anything starts: options without effect, empty

@@ -37,7 +37,8 @@ Outcome<void> take_nodes(const ParsedCommandLine& parsed, LaunchOptions& options
   if (*most > kNodesMax)
     return usage_error(spelling + ": at most " + std::to_string(kNodesMax) + " is possible");
   if (const auto checked = check_ips(parsed); !checked) return checked.error();
-  options.nodes = {static_cast<int>(*least), static_cast<int>(*most), spelling};
+  options.nodes = {static_cast<int>(*least), static_cast<int>(*most), spelling,
+                   parsed.given("nnodes")};
 
   const auto rank = parsed.integer_up_to("node-rank", kNodesMax);
   if (!rank) return rank.error();
@@ -95,6 +96,7 @@ Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
   if (!id.empty() && id != "none") options.run_id = id;
 
   options.rdzv_backend = parsed.text("rdzv-backend");
+  options.rdzv_backend_given = parsed.given("rdzv-backend");
   const std::vector<std::string> backends{"static", "c10d", "etcd", "etcd-v2"};
   if (std::find(backends.begin(), backends.end(), options.rdzv_backend) == backends.end()) {
     return usage_error(parsed.spelling("rdzv-backend") + ": expected " + enumerate(backends));

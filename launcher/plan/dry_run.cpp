@@ -215,6 +215,8 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("chosen as    {}\n", printable(plan.program.reason));
   text += fmt::format("executes     {}\n", printable(plan.program.file));
   text += fmt::format("command      {}\n", command_text(plan.program.argv));
+  if (const std::string cluster = cluster_text(plan); !cluster.empty())
+    text += fmt::format("cluster      {}\n", printable(cluster));
   text += fmt::format("workers      {}\n", agent.workers.size());
   for (std::size_t i = 0; i < agent.workers.size(); ++i) text += worker_line(plan, i);
   text += fmt::format("GPUs         {}\n", devices_text(plan));
@@ -287,6 +289,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["on_silence"] = word_of(agent.watch.on_silence);
   json["run_id"] = agent.run_id;
   json["role"] = agent.role;
+  if (!plan.cluster.scheduler.empty()) json["cluster"] = cluster_json(plan);
   if (agent.rendezvous) json["rendezvous"] = rendezvous_json(plan);
   json["store"] = {{"master_addr", agent.master_addr},
                    {"host", agent.store_host},

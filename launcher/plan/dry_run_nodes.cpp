@@ -21,6 +21,12 @@ std::string hosting_text(const LaunchPlan& plan, const agent::RendezvousSettings
                      plan.hosting->why);
 }
 
+std::string endpoint_text(const agent::RendezvousSettings& settings) {
+  if (settings.more_ports.empty()) return to_string(settings.endpoint);
+  return fmt::format("{} to {}, the first port that is free", to_string(settings.endpoint),
+                     settings.more_ports.back());
+}
+
 std::string secret_text(const agent::RendezvousSettings& settings) {
   if (settings.secret.empty()) return "none";
   return settings.needs_proof ? "used, and required of the others"
@@ -43,6 +49,22 @@ bool of_the_round(const LaunchPlan& plan, std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
+std::string cluster_text(const LaunchPlan& plan) {
+  std::string text;
+  for (const ClusterValue& one : plan.cluster.values) {
+    text += fmt::format("{} {}={} ({})", text.empty() ? plan.cluster.scheduler + ":" : ",",
+                        one.option, one.value, one.variable);
+  }
+  return text;
+}
+
+nlohmann::ordered_json cluster_json(const LaunchPlan& plan) {
+  auto values = nlohmann::ordered_json::array();
+  for (const ClusterValue& one : plan.cluster.values)
+    values.push_back({{"option", one.option}, {"value", one.value}, {"from", one.variable}});
+  return {{"scheduler", plan.cluster.scheduler}, {"values", std::move(values)}};
+}
+
 DryRunRows nodes_rows(const LaunchPlan& plan) {
   if (!plan.agent.rendezvous) return {};
   const agent::RendezvousSettings& settings = *plan.agent.rendezvous;
@@ -58,7 +80,7 @@ DryRunRows nodes_rows(const LaunchPlan& plan) {
   }
   DryRunRows rows = {
       {"nodes", nodes},
-      {"rendezvous", to_string(settings.endpoint)},
+      {"rendezvous", endpoint_text(settings)},
       {"hosted by", hosting_text(plan, settings)},
       {"secret", secret_text(settings)},
       {"waits", waits},
@@ -79,6 +101,7 @@ nlohmann::ordered_json rendezvous_json(const LaunchPlan& plan) {
           {"max_nodes", job.max_nodes},
           {"node_rank", settings.node_rank ? Json(*settings.node_rank) : Json(nullptr)},
           {"endpoint", to_string(settings.endpoint)},
+          {"more_ports", settings.more_ports},
           {"hosted_here", plan.hosting ? Json(plan.hosting->here) : Json(nullptr)},
           {"hosted_by", hosting_text(plan, settings)},
           {"secret", !settings.secret.empty()},

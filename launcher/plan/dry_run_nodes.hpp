@@ -21,6 +21,10 @@ double seconds(std::chrono::nanoseconds duration);
 /// Whether only a round of several nodes decides what the variable will be.
 bool of_the_round(const LaunchPlan& plan, std::string_view name);
 
+/// What the scheduler has said in place of options, and from where; empty: nothing.
+std::string cluster_text(const LaunchPlan& plan);
+nlohmann::ordered_json cluster_json(const LaunchPlan& plan);
+
 /// How the nodes meet; empty: there is one.
 DryRunRows nodes_rows(const LaunchPlan& plan);
 

@@ -130,9 +130,14 @@ spdlog::level::level_enum log_level(LogLevel level) {
 
 }  // namespace
 
-Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& environment,
+Outcome<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& environment,
                               const Probes& probes) {
+  auto cluster = with_cluster(given, environment);
+  if (!cluster) return cluster.error();
+  const LaunchOptions& options = cluster->options;
   LaunchPlan plan;
+  plan.cluster = std::move(cluster->use);
+  if (!plan.cluster.hint.empty()) plan.notes.push_back(plan.cluster.hint);
   plan.warnings = options.warnings;
   plan.agent.node_name = probes.host_name;
   plan.agent.role = options.role;

@@ -11,6 +11,7 @@
 #include <boost/system/result.hpp>
 
 #include "agent/config.hpp"
+#include "launcher/cluster/cluster_options.hpp"
 #include "launcher/options/environment.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/options/options.hpp"
@@ -41,6 +42,7 @@ struct LaunchPlan {
   DevicesPlan devices;
   LogFolderPlan log_folder;
   ReportPlan report;
+  ClusterUse cluster;  ///< what the scheduler has said in place of options
   /// Dry runs of several nodes: which node would serve the rendezvous, as names resolve now. None:
   /// the endpoint's name does not resolve.
   std::optional<rdzv::HostingChoice> hosting;

@@ -9,6 +9,7 @@
 
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
+#include "launcher/cluster/schedulers.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/plan/plan_parts.hpp"
 #include "launcher/plan/secret_path.hpp"
@@ -27,9 +28,8 @@ constexpr std::uint16_t kDynamicPort = 29400;
 constexpr std::chrono::milliseconds kNow{0};
 
 constexpr std::string_view kOwnRankUnderSlurm =
-    "under Slurm give each node its own rank: srun --ntasks-per-node=1 bash -c 'ddprun "
-    "--node-rank=$SLURM_NODEID ...', in single quotes, since a batch script expands the variable "
-    "only once";
+    "under Slurm type srun --ntasks-per-node=1 ddprun ... without --node-rank: each node has its "
+    "own rank then";
 
 /// What make_plan was given.
 struct Given {
@@ -37,14 +37,6 @@ struct Given {
   const Environment& environment;
   const Probes& probes;
 };
-
-/// Of the step that srun started, else of the whole job; 1 outside Slurm.
-long long slurm_nodes(const Environment& environment) {
-  for (const char* name : {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}) {
-    if (const auto nodes = lookup(environment, name)) return parse_integer(*nodes).value_or(1);
-  }
-  return 1;
-}
 
 /// With what to type on each node as further lines.
 LaunchError no_address(const Given& given) {
@@ -174,6 +166,12 @@ Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousS
         "--master-addr and --master-port have no effect with --rdzv-backend=c10d: the node of "
         "group rank 0 chooses them");
   }
+  const auto& ports = plan.cluster.ports;
+  if (!ports.empty()) settings.more_ports.assign(ports.begin() + 1, ports.end());
+  if (plan.cluster.is_first_host) {
+    settings.hosting =
+        *plan.cluster.is_first_host ? rdzv::HostingWish::first_host : rdzv::HostingWish::other_rank;
+  }
   if (const auto is_host = options.rdzv_conf.boolean("is_host"))
     settings.hosting = *is_host ? rdzv::HostingWish::is_host : rdzv::HostingWish::not_host;
   settings.node_rank = options.node_rank;
@@ -199,8 +197,8 @@ Outcome<void> check_endpoint(const Given& given, const RendezvousSettings& setti
   if (slurm_nodes(given.environment) > 1) {
     return usage_error(
         shown +
-        ": each node of this Slurm job would meet only itself; give --rdzv-endpoint=HOST, where "
-        "HOST is one of the nodes, as in the first line of: scontrol show hostnames");
+        ": each node of this Slurm job would meet only itself; leave the address out under srun, "
+        "or give --rdzv-endpoint=HOST, where HOST is one of the nodes");
   }
   // One that was typed is for several agents on one machine: a node that waits for others is told.
   if (!given.options.rdzv_endpoint && !settings.insists_on_rank)

@@ -28,6 +28,10 @@ TextSection environment_section() {
                  "Default of the option of that name, as for torchrun. The command line overrides "
                  "it. The variable of a flag is a number (0 is off, others on) or true, false, "
                  "yes, no, on, off. An empty variable counts as not set, with one warning"},
+                {"SLURM_STEP_NUM_NODES and others",
+                 "What a scheduler (Slurm, MPI, Flux, Kubernetes) says about this node is the "
+                 "default of --nnodes, --node-rank, --rdzv-endpoint, --rdzv-id and "
+                 "--nproc-per-node; --dry-run shows it, and docs/clusters.md lists the variables"},
                 {"PYTHON_EXEC", "The Python that runs scripts and modules"},
                 {"LOGLEVEL", "Level of ddprun's own messages if --log-level is absent"},
                 {"CUDA_VISIBLE_DEVICES",

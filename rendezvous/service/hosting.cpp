@@ -54,6 +54,13 @@ void each_interface(
   }
 }
 
+/// On a node that does not have the endpoint's address.
+std::string_view why_here(HostingWish wish) {
+  if (wish == HostingWish::is_host) return "is_host=1 says so";
+  if (wish == HostingWish::first_host) return "this is the job's first node";
+  return "--node-rank=0 says so";
+}
+
 /// Sends nothing: the kernel looks up the route to an address that is reserved for documentation
 /// (RFC 5737), as to any other far away. Empty: there is none.
 std::string default_route_addr() {
@@ -85,7 +92,7 @@ HostingChoice choose_host(HostingWish wish, const std::string& host,
       host == resolved.front() ? host : fmt::format("{} ({})", host, resolved.front());
   if (wish == HostingWish::not_host || wish == HostingWish::other_rank) {
     choice.why = wish == HostingWish::not_host ? "is_host=0 leaves it to another node"
-                                               : "the node with --node-rank=0 does it";
+                                               : "the node with node rank 0 does it";
     return choice;
   }
   const auto found = std::find_if(resolved.begin(), resolved.end(), is_own);
@@ -100,14 +107,12 @@ HostingChoice choose_host(HostingWish wish, const std::string& host,
     choice.listen_addr = any_addr_like(resolved.front());
     choice.public_addr = host;
     choice.why = shown + " is not an address of this machine";
-    choice.why =
-        wish == HostingWish::rank0_by_default
-            ? fmt::format(
-                  "no --node-rank is given, so this is node rank 0; but {}: give "
-                  "the other machines --node-rank=1, 2, ...",
-                  choice.why)
-            : fmt::format("{} says so, though {}",
-                          wish == HostingWish::is_host ? "is_host=1" : "--node-rank=0", choice.why);
+    choice.why = wish == HostingWish::rank0_by_default
+                     ? fmt::format(
+                           "no --node-rank is given, so this is node rank 0; but {}: give "
+                           "the other machines --node-rank=1, 2, ...",
+                           choice.why)
+                     : fmt::format("{}, though {}", why_here(wish), choice.why);
   } else if (is_loopback(*found) && !is_numeric(host) && host != "localhost") {
     // Debian maps a machine's own name to 127.0.1.1; others see another address behind it.
     choice.listen_addr = any_addr_like(*found);

@@ -33,7 +33,8 @@ print(json.dumps([sys.executable, found.origin, str(version)]))
 """
 
 # What a surrounding job (or a user's shell) may have set, and what would change a worker's view of the world.
-FOREIGN = re.compile(r"^(PET_|TORCH|DDPRUN_|MASTER_|GLOO_|OMP_|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|ROLE_NAME$|PYTHON)")
+FOREIGN = re.compile(r"^(PET_|SLURM|OMPI_|PMI|FLUX_|JOB_COMPLETION_INDEX$|"
+                     r"TORCH|DDPRUN_|MASTER_|GLOO_|OMP_|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|ROLE_NAME$|PYTHON)")
 
 
 class Torch:

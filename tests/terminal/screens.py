@@ -14,7 +14,8 @@ import unittest
 
 BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", ".")).resolve()
 WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
-FOREIGN = re.compile(r"^(PET_|TORCH|DDPRUN_|MASTER_|GLOO_|OMP_|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|ROLE_NAME$|PYTHON|"
+FOREIGN = re.compile(r"^(PET_|SLURM|OMPI_|PMI|FLUX_|JOB_COMPLETION_INDEX$|"
+                     r"TORCH|DDPRUN_|MASTER_|GLOO_|OMP_|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|ROLE_NAME$|PYTHON|"
                      r"COLUMNS$|LINES$|NO_COLOR$|TMUX)")
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PYTHONS = ["python3", "/usr/bin/python3", str(SOURCE / "build/pytorch-venv/bin/python"), *filter(None, os.environ.get("DDPRUN_TEST_PYTHON", "").split(":"))]

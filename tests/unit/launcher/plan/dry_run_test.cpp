@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/launcher/cluster/variables.hpp"
 #include "tests/unit/launcher/planned.hpp"
 
 using namespace ddprun;
@@ -295,4 +296,23 @@ TEST_CASE("a dry run tells that there is a secret, and never which") {
   CHECK_THAT(json, !Contains(secret));
   CHECK(nlohmann::json::parse(json)["rendezvous"]["secret"] == true);
   CHECK(nlohmann::json::parse(json)["rendezvous"]["hosted_here"] == false);
+}
+
+TEST_CASE("a dry run shows what the scheduler has said, and from where") {
+  Machine machine;
+  machine.environment.merge(slurm_step(1));
+  const auto plan = planned({"--dry-run", "--rdzv-id=mine"}, machine);
+  const std::string text = dry_run_text(plan, {});
+  CHECK_THAT(text, Contains("cluster      Slurm: --nnodes=2 (SLURM_STEP_NUM_NODES), --node-rank=1 "
+                            "(SLURM_NODEID), --rdzv-endpoint=n2:") &&
+                       Contains(" (SLURM_STEP_NODELIST), --grace-period=25 (") &&
+                       Contains(", the first port that is free\n") &&
+                       Contains("hosted by    the node with rank 0\n"));
+  const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
+  CHECK(json["cluster"]["scheduler"] == "Slurm");
+  CHECK(json["cluster"]["values"][0]["option"] == "--nnodes");
+  CHECK(json["cluster"]["values"][0]["value"] == "2");
+  CHECK(json["cluster"]["values"][0]["from"] == "SLURM_STEP_NUM_NODES");
+  CHECK(json["rendezvous"]["more_ports"].size() == 7);
+  CHECK_FALSE(nlohmann::json::parse(dry_run_json(planned({}), {})).contains("cluster"));
 }

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "launcher/plan/plan.hpp"
+#include "tests/unit/launcher/cluster/variables.hpp"
 #include "tests/unit/launcher/planned.hpp"
 
 using namespace ddprun;
@@ -119,14 +120,47 @@ TEST_CASE("the variables of Kubeflow's elastic PyTorchJob are a c10d job") {
   CHECK(plan.agent.job.join_timeout == 120s);
 }
 
-TEST_CASE("the variables of Kubeflow's other PyTorchJob lack an address, which is said") {
+TEST_CASE("the variables of Kubeflow's other PyTorchJob are a static job at MASTER_ADDR") {
   Machine machine;
   machine.with("PET_NNODES", "2")
       .with("PET_NODE_RANK", "1")
       .with("MASTER_ADDR", "job-master-0")
       .with("MASTER_PORT", "23456");
-  CHECK_THAT(plan_of({}, machine).error().more, Contains("--master-addr=$MASTER_ADDR"));
-  CHECK(planned({"--master-addr=job-master-0"}, machine).agent.rendezvous->node_rank == 1);
+  const auto plan = planned({}, machine);
+  CHECK(plan.agent.rendezvous->endpoint == Endpoint("job-master-0", 23456));
+  CHECK(plan.agent.rendezvous->node_rank == 1);
+  CHECK(plan.agent.master_port == 23456);
+  CHECK(planned({"--master-addr=other"}, machine).agent.master_addr == "other");
+}
+
+TEST_CASE("a step of Slurm needs no option: its first node serves at the first free of 8 ports") {
+  for (const int rank : {0, 1}) {
+    Machine machine;
+    machine.environment.merge(slurm_step(rank));
+    const auto plan = planned({}, machine);
+    REQUIRE(plan.agent.rendezvous.has_value());
+    const auto& meeting = *plan.agent.rendezvous;
+    CHECK(meeting.endpoint.host == "n2");
+    CHECK(meeting.more_ports.size() == 7);
+    CHECK(meeting.more_ports.front() == *meeting.endpoint.port + 1);
+    CHECK(meeting.hosting == (rank == 0 ? HostingWish::first_host : HostingWish::other_rank));
+    CHECK(meeting.node_rank == rank);
+    CHECK_FALSE(meeting.insists_on_rank);
+    CHECK(plan.agent.run_id == "17.4.0");
+    CHECK(plan.agent.job.max_nodes == 2);
+    CHECK(planned({"--rdzv-conf=is_host=1"}, machine).agent.rendezvous->hosting ==
+          HostingWish::is_host);
+    CHECK(planned({"--rdzv-endpoint=n2:7"}, machine).agent.rendezvous->more_ports.empty());
+  }
+}
+
+TEST_CASE("a script of sbatch without srun is told what to type, and runs on its node") {
+  Machine machine;
+  machine.with("SLURM_JOB_ID", "17").with("SLURM_JOB_NUM_NODES", "3").with("SLURM_NODEID", "0");
+  const auto plan = planned({}, machine);
+  CHECK_FALSE(plan.agent.rendezvous.has_value());
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes.front(), Contains("srun --ntasks-per-node=1 ddprun ..."));
 }
 
 TEST_CASE("a job that meets in etcd is refused with what to type instead") {

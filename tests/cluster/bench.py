@@ -1,0 +1,162 @@
+"""A cluster of Slurm with three nodes on this machine: its real daemons, from the distribution's packages.
+
+A test module calls enter_namespaces() first: the whole test program starts again as process 1 of a process namespace, with a
+network and an /etc/hosts of its own, so that nothing outlives it and no port is another program's. Where that is not possible,
+or where Slurm is missing, the tests are skipped with the reason.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(os.environ.get("DDPRUN_TEST_BUILD", "."))
+BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", BUILD / "bin"))
+DDPRUN = BIN / "ddprun"
+MEETING_WORKER = BUILD / "tests" / "meeting_worker"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+INSIDE = "DDPRUN_TEST_INSIDE_CLUSTER"
+NAMESPACES = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+NEEDED = ["unshare", "ip", "slurmctld-wlm", "slurmd-wlm", "srun", "scontrol"]
+NODES = ["n1", "n2", "n3"]
+why_not = None
+
+# Of users who are not root, PATH often lacks it.
+os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+
+def enter_namespaces():
+    """Does not return where it starts the test program again."""
+    global why_not
+    if INSIDE in os.environ:
+        return
+    missing = [tool for tool in NEEDED if not shutil.which(tool)]
+    if missing:
+        why_not = f"no {', '.join(missing)}: scripts/install-deps --cluster"
+        return
+    if os.getuid() != 0:
+        why_not = "Slurm's daemons start jobs as root only"
+        return
+    tried = subprocess.run([*NAMESPACES, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        why_not = f"this machine does not allow namespaces: {tried.stderr.strip() or tried.returncode}"
+        return
+    program = ["-m", "unittest"] if sys.argv[0].endswith("-m unittest") else [sys.argv[0]]
+    os.execvpe("unshare", [*NAMESPACES, sys.executable, "-B", *program, *sys.argv[1:]], os.environ | {INSIDE: "1"})
+
+
+def until(condition, limit, what):
+    """The first true value of condition(); fails after `limit` seconds. `what` may be a function."""
+    deadline = time.monotonic() + limit
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {limit} s: {what() if callable(what) else what}")
+        time.sleep(0.05)
+    return value
+
+
+def running(*names):
+    """The process ids of the programs with these names."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                if pathlib.Path(f"/proc/{entry}/comm").read_text().strip() in names:
+                    found.append(int(entry))
+    return found
+
+
+class SlurmTest(unittest.TestCase):
+    """Its tests share one cluster."""
+
+    @classmethod
+    def setUpClass(cls):
+        if why_not:
+            raise unittest.SkipTest(why_not)
+        temporary = tempfile.TemporaryDirectory(prefix="slurm")
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = pathlib.Path(temporary.name)
+        cls.daemons = []
+        cls.start()
+
+    @classmethod
+    def start(cls):
+        host = socket.gethostname()
+        hosts = cls.folder / "hosts"
+        hosts.write_text(f"127.0.0.1 localhost {' '.join(NODES)}\n127.0.0.1 {host}\n")
+        subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
+        cls.addClassCleanup(subprocess.run, ["umount", "/etc/hosts"], check=False)
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        for name in ("state", *(f"spool-{node}" for node in NODES)):
+            (cls.folder / name).mkdir()
+        conf = cls.folder / "slurm.conf"
+        conf.write_text(f"""ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort=17010
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/none
+CredType=cred/none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/linear
+MpiDefault=none
+ReturnToService=2
+KillWait=30
+StateSaveLocation={cls.folder}/state
+SlurmdSpoolDir={cls.folder}/spool-%n
+SlurmctldPidFile={cls.folder}/slurmctld.pid
+SlurmdPidFile={cls.folder}/slurmd-%n.pid
+NodeName={','.join(NODES)} NodeHostname={host} NodeAddr=127.0.0.1 Port=[17011-17013] CPUs=2
+PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:4 State=UP
+""")
+        os.environ["SLURM_CONF"] = str(conf)
+        cls.addClassCleanup(os.environ.pop, "SLURM_CONF")
+        cls.daemon("slurmctld-wlm", "-D", "-f", conf)
+        for node in NODES:
+            cls.daemon("slurmd-wlm", "-D", "-N", node, "-f", conf, "-d", shutil.which("slurmstepd-wlm"), log=node)
+
+        def idle():
+            shown = subprocess.run(["sinfo", "--noheader", "--format=%t %D"], capture_output=True, text=True, check=False)
+            return shown.stdout.strip() == f"idle {len(NODES)}"
+
+        until(idle, 60, lambda: "".join(path.read_text() for path in cls.folder.glob("*.log")))
+
+    @classmethod
+    def daemon(cls, program, *words, log=None):
+        with open(cls.folder / f"{log or program}.log", "wb") as file:
+            started = subprocess.Popen([program, *map(str, words)], stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        cls.addClassCleanup(started.wait)
+        cls.addClassCleanup(started.terminate)
+
+    def tearDown(self):
+        self.assert_nothing_runs()
+
+    def assert_nothing_runs(self, limit=30):
+        names = ("ddprun", "ddp-agent", "meeting_worker", "train", "sleep")
+        until(lambda: not running(*names), limit,
+              lambda: [pathlib.Path(f"/proc/{pid}/cmdline").read_text() for pid in running(*names)])
+
+    def begin(self, *words):
+        """A command, its outputs joined."""
+        command = subprocess.Popen([str(word) for word in words], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(command.stdout.close)
+        return command
+
+    def output_of(self, *words, status=0):
+        command = self.begin(*words)
+        try:
+            out, _ = command.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            command.kill()
+            self.fail(f"{words}: not within 120 s: {command.communicate()[0]}")
+        self.assertEqual(command.returncode, status, f"{words}: {out}")
+        return out
