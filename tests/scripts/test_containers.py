@@ -65,23 +65,6 @@ class Examples(unittest.TestCase):
         self.assertEqual(json.loads(lines[-1].removeprefix("ENTRYPOINT ")), ["ddprun"])
         self.assertRegex(lines[0], r"^FROM debian:\d+-slim$")
 
-    def test_the_batch_script_of_slurm_starts_one_ddprun_of_the_job_on_each_node(self):
-        tools = self.folder / "tools"
-        tools.mkdir()
-        for name, text in (("scontrol", '[ "$*" = "show hostnames node[3-4]" ] && printf "node3\\nnode4\\n"'),
-                           ("srun", f"shift; exec {shlex.quote(str(BIN / 'ddprun'))} --dry-run --gpus=none \"$@\"")):
-            (tools / name).write_text(f"#!/bin/sh\n{text}\n")
-            (tools / name).chmod(0o755)
-        done = self.run_command("bash", FOLDER / "slurm.sbatch", PATH=f"{tools}:{os.environ['PATH']}", SLURM_NNODES="2",
-                                SLURM_JOB_NODELIST="node[3-4]", SLURM_JOB_ID="4711")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assert_nodes({"text": done.stdout}, 2, "node3:29400")
-        self.assertRegex(done.stdout, r"(?m)^run id +4711$")
-        self.assertRegex(done.stdout, r"(?m)^workers +8$")
-        script = (FOLDER / "slurm.sbatch").read_text(encoding="utf-8")
-        self.assertEqual(len(script.splitlines()), 9)
-        self.assertIn("#SBATCH --ntasks-per-node=1\n", script)
-
     @unittest.skipUnless(HAS_YAML, "this Python has no yaml (python3-yaml)")
     def test_the_pods_of_kubernetes_find_each_other_by_the_names_that_they_get(self):
         import yaml
