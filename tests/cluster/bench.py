@@ -68,7 +68,10 @@ def running(*names):
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):
-                if pathlib.Path(f"/proc/{entry}/comm").read_text().strip() in names:
+                _, _, rest = pathlib.Path(f"/proc/{entry}/stat").read_text().partition("(")
+                name, _, state = rest.rpartition(") ")
+                # Nobody reaps orphans here: this process is the namespace's first one.
+                if name in names and state[0] != "Z":
                     found.append(int(entry))
     return found
 
@@ -93,7 +96,10 @@ class SlurmTest(unittest.TestCase):
         hosts.write_text(f"127.0.0.1 localhost {' '.join(NODES)}\n127.0.0.1 {host}\n")
         subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
         cls.addClassCleanup(subprocess.run, ["umount", "/etc/hosts"], check=False)
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        # Slurm looks up addresses of families that the machine has, and loopback alone does not count.
+        subprocess.run(["ip", "-batch", "-"], check=True, text=True,
+                       input="link set lo up\nlink add own type veth peer name other\naddr add 192.168.78.1/24 dev own\n"
+                             "link set own up\nlink set other up\n")
         for name in ("state", *(f"spool-{node}" for node in NODES)):
             (cls.folder / name).mkdir()
         conf = cls.folder / "slurm.conf"
