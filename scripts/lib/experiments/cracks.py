@@ -24,7 +24,7 @@ def page(quick):
     rows = (*(row(model, model, title=model) for model in MODELS),
             row(SLOW, KILLED_MODEL, "0.001", title=f"{KILLED_MODEL}, rate 0.001"),
             row(KILLED, KILLED_MODEL, title=f"{KILLED_MODEL}, a worker killed", kill_after_epoch=0 if quick else EPOCHS // 2))
-    return Page(NAME, "U-Nets on CrackForest", 20, rows,
+    return Page(NAME, "U-Nets on CrackForest", 27, rows,
                 f"128x192 instead of 320x480 pixels, {EPOCHS} epochs, weights that begin random instead of trained on ImageNet, and so "
                 "a rate of 0.03 instead of 0.001.",
                 tables, (*MODELS, SLOW), same=((KILLED_MODEL, KILLED),))
