@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 BUILD = pathlib.Path(os.environ.get("DDPRUN_TEST_BUILD", "."))
@@ -21,45 +20,25 @@ BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", BUILD / "bin"))
 DDPRUN = BIN / "ddprun"
 MEETING_WORKER = BUILD / "tests" / "meeting_worker"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+import namespaces  # noqa: E402
+from namespaces import until  # noqa: E402
 
 INSIDE = "DDPRUN_TEST_INSIDE_CLUSTER"
 NAMESPACES = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
 NEEDED = ["unshare", "ip", "slurmctld-wlm", "slurmd-wlm", "srun", "scontrol"]
 NODES = ["n1", "n2", "n3"]
-why_not = None
-
-# Of users who are not root, PATH often lacks it.
-os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+why_not = ""
 
 
 def enter_namespaces():
     """Does not return where it starts the test program again."""
     global why_not
-    if INSIDE in os.environ:
-        return
-    missing = [tool for tool in NEEDED if not shutil.which(tool)]
-    if missing:
-        why_not = f"no {', '.join(missing)}: scripts/install-deps --cluster"
-        return
-    if os.getuid() != 0:
+    why_not = namespaces.missing(NEEDED, "scripts/install-deps --cluster")
+    if not why_not and os.getuid() != 0:
         why_not = "Slurm's daemons start jobs as root only"
-        return
-    tried = subprocess.run([*NAMESPACES, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        why_not = f"this machine does not allow namespaces: {tried.stderr.strip() or tried.returncode}"
-        return
-    program = ["-m", "unittest"] if sys.argv[0].endswith("-m unittest") else [sys.argv[0]]
-    os.execvpe("unshare", [*NAMESPACES, sys.executable, "-B", *program, *sys.argv[1:]], os.environ | {INSIDE: "1"})
-
-
-def until(condition, limit, what):
-    """The first true value of condition(); fails after `limit` seconds. `what` may be a function."""
-    deadline = time.monotonic() + limit
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {limit} s: {what() if callable(what) else what}")
-        time.sleep(0.05)
-    return value
+    why_not = why_not or namespaces.enter(NAMESPACES, INSIDE, ["ip", "link", "set", "lo", "up"])
 
 
 def running(*names):

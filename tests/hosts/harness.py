@@ -11,7 +11,6 @@ import importlib.util
 import os
 import pathlib
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +23,10 @@ import unittest
 BUILD = pathlib.Path(os.environ.get("DDPRUN_TEST_BUILD", "."))
 BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", BUILD / "bin"))
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+
+import namespaces  # noqa: E402
+from namespaces import until  # noqa: E402
 WORKERS = HERE / "workers"
 MEETING_WORKER = BUILD / "tests" / "meeting_worker"
 JOB_WORKER = BUILD / "tests" / "job_worker"
@@ -50,38 +53,15 @@ def load(name, path):
     return module
 
 
-# Of users who are not root, PATH often lacks it.
-os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-
 pytorch = load("pytorch_harness", HERE.parent / "pytorch" / "harness.py")
-why_not = None
+why_not = ""
 
 
 def enter_namespaces():
     """Does not return where it starts the test program again."""
     global why_not
-    if INSIDE in os.environ:
-        return
-    missing = [tool for tool in ("unshare", "nsenter", "ip", "bridge", "hostname") if not shutil.which(tool)]
-    if missing:
-        why_not = f"no {', '.join(missing)}: scripts/install-deps --tests"
-        return
-    tried = subprocess.run([*NAMESPACES, "sh", "-c", REHEARSAL], capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        why_not = f"this machine does not allow namespaces: {tried.stderr.strip() or tried.returncode}"
-        return
-    program = ["-m", "unittest"] if sys.argv[0].endswith("-m unittest") else [sys.argv[0]]
-    os.execvpe("unshare", [*NAMESPACES, sys.executable, "-B", *program, *sys.argv[1:]], os.environ | {INSIDE: "1"})
-
-
-def until(condition, limit, what):
-    """The first true value of condition(); fails after `limit` seconds. `what` may be a function."""
-    deadline = time.monotonic() + limit
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {limit} s: {what() if callable(what) else what}")
-        time.sleep(0.01)
-    return value
+    why_not = namespaces.missing(("unshare", "nsenter", "ip", "bridge", "hostname"), "scripts/install-deps --tests")
+    why_not = why_not or namespaces.enter(NAMESPACES, INSIDE, ["sh", "-c", REHEARSAL])
 
 
 def checked(words, **more):
@@ -372,7 +352,7 @@ class HostsTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        if why_not is not None:
+        if why_not:
             raise unittest.SkipTest(why_not)
 
     def finish(self, hosts, commands, limit=30, status=0):
