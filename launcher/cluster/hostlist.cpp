@@ -176,14 +176,19 @@ std::string Hostlist::name(std::uint64_t place) const {
                        [](std::uint64_t wanted, const Entry& one) { return wanted < one.place; });
   const Entry& entry = *(behind - 1);
   place -= entry.place;
+  std::uint32_t last = entry.part_end - 1;
+  while (last > entry.part_begin && parts_[last].range_begin == parts_[last].range_end) --last;
+  std::uint64_t others = place / parts_[last].values;
   std::string name;
-  for (std::uint32_t i = entry.part_end; i-- > entry.part_begin;) {
+  for (std::uint32_t i = entry.part_begin; i < entry.part_end; ++i) {
     const Part& part = parts_[i];
-    const std::string_view letters =
-        std::string_view(text_).substr(part.text_begin, part.text_end - part.text_begin);
-    name.insert(0, value(part, place % part.values));
-    name.insert(0, letters);
-    place /= part.values;
+    name += std::string_view(text_).substr(part.text_begin, part.text_end - part.text_begin);
+    if (i == last) {
+      name += value(part, place % part.values);
+    } else {
+      name += value(part, others % part.values);
+      others /= part.values;
+    }
   }
   return name;
 }

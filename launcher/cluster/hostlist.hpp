@@ -25,7 +25,8 @@ class Hostlist {
 
   /// How many hosts; one that is named twice counts twice.
   [[nodiscard]] std::uint64_t size() const { return hosts_; }
-  /// The name in that place, in Slurm's order: of several brackets the last one counts fastest.
+  /// The name in that place, in Slurm's order: of several brackets the last one counts fastest,
+  /// then the first one, the second one and so on. (So scontrol of Slurm 22 has it.)
   /// Requires place < size().
   [[nodiscard]] std::string name(std::uint64_t place) const;
 

@@ -47,11 +47,13 @@ TEST_CASE("a range has as many digits as its first number at least") {
   CHECK(hosts("a[20240101001-20240101002]") == Names{"a20240101001", "a20240101002"});
 }
 
-TEST_CASE("of several brackets in a name the last one counts fastest") {
+TEST_CASE("of several brackets in a name the last one counts fastest, and then the first one") {
   CHECK(hosts("r[1-2]n[3-4]") == Names{"r1n3", "r1n4", "r2n3", "r2n4"});
   CHECK(hosts("a[1-2][3-4]") == Names{"a13", "a14", "a23", "a24"});
   CHECK(hosts("x,r[1,3]n[05-06]s[7]z,y") ==
-        Names{"x", "r1n05s7z", "r1n06s7z", "r3n05s7z", "r3n06s7z", "y"});
+        Names{"x", "r1n05s7z", "r3n05s7z", "r1n06s7z", "r3n06s7z", "y"});
+  CHECK(hosts("b[1-2]c[1-2]a[1-2]") ==
+        Names{"b1c1a1", "b1c1a2", "b2c1a1", "b2c1a2", "b1c2a1", "b1c2a2", "b2c2a1", "b2c2a2"});
 }
 
 TEST_CASE("a host that is named twice counts twice, and nothing between separators is no host") {
