@@ -13,6 +13,7 @@
 
 #include "agent/config.hpp"
 #include "agent/workers/worker_group.hpp"
+#include "machine/processes/ancestor.hpp"
 #include "machine/processes/spawn.hpp"
 #include "proto/membership_messages.hpp"
 #include "warden/warden_link.hpp"
@@ -74,9 +75,10 @@ struct AgentResult {
 /// is left; everything that workers printed has been written, or given up after a deadline. Then
 /// `conclude` prints the report and returns the exit code, with which the process ends. Called
 /// once, in the agent process, with all signals blocked and no other thread. When the warden dies
-/// it kills everything and ends the process.
+/// it kills everything and ends the process. When `scheduler` ends, by which a cluster has started
+/// us, nobody could end the job any more: that is a SIGTERM, too.
 [[noreturn]] void run_agent(const AgentConfig& config, const machine::UserState& user,
-                            warden::WardenLink link,
+                            warden::WardenLink link, std::optional<machine::Ancestor> scheduler,
                             const std::function<int(const AgentResult&)>& conclude);
 
 }  // namespace ddprun::agent

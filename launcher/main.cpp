@@ -32,6 +32,7 @@
 #include "launcher/report/report_file.hpp"
 #include "launcher/report/report_json.hpp"
 #include "launcher/texts/texts.hpp"
+#include "machine/processes/ancestor.hpp"
 #include "proto/environment_names.hpp"
 #include "warden/process_title.hpp"
 #include "warden/warden.hpp"
@@ -139,8 +140,9 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
     copy_error_file(plan.report.error_file, result, level);
     return code;
   };
+  auto scheduler = machine::find_ancestor(plan.scheduler_processes);
   return warden::run_warden(plan.warden, [&](warden::WardenLink link) {
-    agent::run_agent(plan.agent, user, std::move(link), conclude);
+    agent::run_agent(plan.agent, user, std::move(link), std::move(scheduler), conclude);
   });
 }
 

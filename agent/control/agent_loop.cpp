@@ -6,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <boost/asio/post.hpp>
 
@@ -15,6 +16,7 @@
 #include "base/bounded_write.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/printable.hpp"
+#include "base/signals.hpp"
 
 namespace ddprun::agent {
 
@@ -34,15 +36,18 @@ std::vector<int> wanted_signals(const AgentConfig& config) {
 
 }  // namespace
 
-Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link)
+Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,
+             std::optional<machine::Ancestor> scheduler)
     : config_(config),
       link_(std::move(link)),
+      scheduler_(std::move(scheduler)),
       machine_(config),
       timer_(context_, [this] { handle(TimePassed{}); }),
       starter_(config, user, link_.cgroup() != nullptr ? link_.cgroup()->folder_fd() : -1),
-      signals_(context_, wanted_signals(config),
-               {[this](const warden::SignalRecord& record) { on_signal(record); },
-                [this] { on_child(); }, [this] { die_with_warden(); }}),
+      signals_(
+          context_, wanted_signals(config),
+          {[this](const warden::SignalRecord& record) { on_signal(record); },
+           [this] { on_child(); }, [this] { die_with_warden(); }, [this] { on_scheduler_end(); }}),
       watch_(context_, config, user,
              {[this](const std::string& line) { notice(line); },
               [this](FoundHang found) { handle(std::move(found)); }}),
@@ -81,7 +86,9 @@ const AgentResult& Agent::run() {
   // For the store's clients and the workers' streams; workers get the user's own limit back.
   open_files_ = open_files_for(config_, raise_open_files_limit());
   log_through([this](const std::string& line) { log(line); }, config_.log_level);
-  if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
+  if (const ErrorCode failed =
+          signals_.start(link_, scheduler_ ? std::move(scheduler_->pidfd) : UniqueFd());
+      failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
   auto socket = JobSocket::open(context_, config_.run_id,
                                 [this] { return job_status(config_.run_id, machine_); });
@@ -129,6 +136,15 @@ void Agent::on_signal(const warden::SignalRecord& record) {
   } else {
     handle(JobSignal{record.signal, std::chrono::nanoseconds(record.monotonic_ns)});
   }
+}
+
+/// It gave us our place and would have ended us: from here on the node may be given to others.
+void Agent::on_scheduler_end() {
+  notice(
+      fmt::format("{} (pid {}), which has started ddprun here, is gone, and with it whatever "
+                  "could end this job",
+                  scheduler_->name, scheduler_->pid));
+  handle(JobSignal{SIGTERM, std::chrono::nanoseconds(monotonic_ns())});
 }
 
 void Agent::obey(Send& action) {

@@ -59,7 +59,8 @@ struct RoundHandles {
 
 class Agent {
  public:
-  Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link);
+  Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,
+        std::optional<machine::Ancestor> scheduler);
 
   const AgentResult& run();
   /// After it: until the other nodes know how the job ended (NodeLink::linger).
@@ -69,6 +70,7 @@ class Agent {
   // Events.
   void handle(NodeEvent event);
   void on_signal(const warden::SignalRecord& record);
+  void on_scheduler_end();
   void on_child();
   void on_worker_exit(std::size_t local_rank);
   void on_timer(const ExpiredTimer& timer);
@@ -135,6 +137,7 @@ class Agent {
 
   const AgentConfig& config_;
   warden::WardenLink link_;
+  std::optional<machine::Ancestor> scheduler_;
   const std::thread::id thread_ = std::this_thread::get_id();
   asio::io_context context_{1};
   NodeMachine machine_;

@@ -8,7 +8,6 @@
 #include <csignal>
 
 #include "base/signals.hpp"
-#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 
@@ -24,13 +23,14 @@ JobSignals::JobSignals(asio::io_context& context, std::vector<int> signals, Hand
     : signals_(std::move(signals)),
       handlers_(std::move(handlers)),
       signalfd_(context),
-      warden_(context) {}
+      warden_(context),
+      scheduler_(context) {}
 
 JobSignals::~JobSignals() {
   if (warden_.is_open()) warden_.release();
 }
 
-ErrorCode JobSignals::start(const warden::WardenLink& link) {
+ErrorCode JobSignals::start(const warden::WardenLink& link, UniqueFd scheduler) {
   sigset_t caught;
   sigemptyset(&caught);
   for (const int signal : signals_) {
@@ -51,6 +51,11 @@ ErrorCode JobSignals::start(const warden::WardenLink& link) {
   if (failed) return failed;
   watch_signalfd();
   watch_warden();
+  if (!scheduler) return {};
+  scheduler_.assign(scheduler.get(), failed);
+  if (failed) return failed;
+  static_cast<void>(scheduler.release());
+  watch_scheduler();
   return {};
 }
 
@@ -83,6 +88,12 @@ void JobSignals::watch_warden() {
       handlers_.warden_died();
     }
     watch_warden();
+  });
+}
+
+void JobSignals::watch_scheduler() {
+  scheduler_.async_wait(kSignalReadable, [this](ErrorCode ec) {
+    if (!ec) handlers_.scheduler_ended();
   });
 }
 

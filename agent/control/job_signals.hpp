@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/unique_handle.hpp"
 #include "warden/warden_link.hpp"
 
 namespace ddprun::agent {
@@ -19,6 +20,7 @@ class JobSignals {
         signal;                         ///< a signal to the job, to the warden or to us
     std::function<void()> child_ended;  ///< SIGCHLD
     std::function<void()> warden_died;
+    std::function<void()> scheduler_ended;
   };
 
   /// `signals` are those that the handler wants.
@@ -29,16 +31,19 @@ class JobSignals {
 
   /// Begins to watch. All signals must be blocked; those that were ignored when we started stay so.
   /// Errors: the system's, where there is no descriptor left; nothing is watched then.
-  [[nodiscard]] ErrorCode start(const warden::WardenLink& link);
+  /// `scheduler` is readable when the process that started us has ended; none: nothing is watched.
+  [[nodiscard]] ErrorCode start(const warden::WardenLink& link, UniqueFd scheduler);
 
  private:
   void watch_signalfd();
   void watch_warden();
+  void watch_scheduler();
 
   const std::vector<int> signals_;
   Handlers handlers_;
   boost::asio::posix::stream_descriptor signalfd_;
   boost::asio::posix::stream_descriptor warden_;  // the socket; the link owns it
+  boost::asio::posix::stream_descriptor scheduler_;
 };
 
 }  // namespace ddprun::agent

@@ -13,9 +13,10 @@
 namespace ddprun::agent {
 
 void run_agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,
+               std::optional<machine::Ancestor> scheduler,
                const std::function<int(const AgentResult&)>& conclude) {
   const int socket = link.socket();
-  Agent agent(config, user, std::move(link));
+  Agent agent(config, user, std::move(link), std::move(scheduler));
   const AgentResult& result = agent.run();
   // From here on there is nothing to clean up, and no thread listens to the earlier signal.
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -44,4 +44,23 @@ Outcome<ClusterNode> cluster_node(const Environment& environment) {
   return none;
 }
 
+std::vector<std::string> scheduler_processes(const Environment& environment) {
+  struct Row {
+    std::string_view variable;
+    std::string_view process;
+  };
+  // Debian calls Slurm's slurmstepd-wlm. Names have at most 15 bytes.
+  static constexpr Row kRows[] = {
+      {"SLURM_JOB_ID", "slurmstepd"},    {"OMPI_COMM_WORLD_SIZE", "orted"},
+      {"OMPI_COMM_WORLD_SIZE", "prted"}, {"PMI_RANK", "hydra_pmi_proxy"},
+      {"FLUX_TASK_RANK", "flux-shell"},
+  };
+  std::vector<std::string> names;
+  if (is_in_a_worker(environment)) return names;
+  for (const Row& row : kRows) {
+    if (lookup(environment, row.variable)) names.emplace_back(row.process);
+  }
+  return names;
+}
+
 }  // namespace ddprun::launcher

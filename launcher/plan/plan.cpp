@@ -137,6 +137,7 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& env
   const LaunchOptions& options = cluster->options;
   LaunchPlan plan;
   plan.cluster = std::move(cluster->use);
+  plan.scheduler_processes = scheduler_processes(environment);
   if (!plan.cluster.hint.empty()) plan.notes.push_back(plan.cluster.hint);
   plan.warnings = options.warnings;
   plan.agent.node_name = probes.host_name;

@@ -43,6 +43,7 @@ struct LaunchPlan {
   LogFolderPlan log_folder;
   ReportPlan report;
   ClusterUse cluster;  ///< what the scheduler has said in place of options
+  std::vector<std::string> scheduler_processes;  ///< see there; the job ends with this ancestor
   /// Dry runs of several nodes: which node would serve the rendezvous, as names resolve now. None:
   /// the endpoint's name does not resolve.
   std::optional<rdzv::HostingChoice> hosting;

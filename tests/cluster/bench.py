@@ -8,6 +8,7 @@ or where Slurm is missing, the tests are skipped with the reason.
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -55,6 +56,14 @@ def running(*names):
     return found
 
 
+def command_line(pid):
+    return pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+
+
+def parent_of(pid):
+    return int(re.search(r"^PPid:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE).group(1))
+
+
 class SlurmTest(unittest.TestCase):
     """Its tests share one cluster."""
 
@@ -88,6 +97,7 @@ SlurmctldPort=17010
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/none
+AuthInfo=cred_expire=5
 CredType=cred/none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -122,12 +132,14 @@ PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:4 State=UP
         cls.addClassCleanup(started.terminate)
 
     def tearDown(self):
+        # What a failed test leaves would fail the others, too.
+        self.addCleanup(subprocess.run, ["scancel", "--user=root"], check=False)
         self.assert_nothing_runs()
 
     def assert_nothing_runs(self, limit=30):
         names = ("ddprun", "ddp-agent", "meeting_worker", "train", "sleep")
         until(lambda: not running(*names), limit,
-              lambda: [pathlib.Path(f"/proc/{pid}/cmdline").read_text() for pid in running(*names)])
+              lambda: [command_line(pid) for pid in running(*names)])
 
     def begin(self, *words):
         """A command, its outputs joined."""

@@ -1,6 +1,7 @@
 """ddprun in steps of a real Slurm, without an option of a rendezvous."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -8,7 +9,7 @@ import socket
 import time
 
 import bench
-from bench import BIN, DDPRUN, MEETING_WORKER, ROOT, SlurmTest, running, until
+from bench import BIN, DDPRUN, MEETING_WORKER, ROOT, SlurmTest, parent_of, running, until
 
 bench.enter_namespaces()
 
@@ -88,12 +89,16 @@ class Slurm(SlurmTest):
         self.assertEqual(met(out), all_of(1, 1), out)
 
     def test_the_batch_file_of_the_documentation_starts_a_job_on_all_nodes(self):
-        # Of what it asks for, these nodes have no GPU and two CPUs.
-        text = (ROOT / "docs" / "examples" / "ddprun.sbatch").read_text().replace("#SBATCH --gpus-per-node=8\n", "")
-        (self.folder / "ddprun.sbatch").write_text(text)
-        out = self.batch("-N3", "--cpus-per-task=1", self.folder / "ddprun.sbatch", "--nproc-per-node=2", MEETING_WORKER,
+        out = self.batch("-N3", "--cpus-per-task=1", self.batch_file(), "--nproc-per-node=2", MEETING_WORKER,
                          PATH=f"{BIN}:/usr/bin:/bin")
         self.assertEqual(met(out), all_of(3, 2), out)
+
+    def batch_file(self):
+        """That of the documentation. Of what it asks for, these nodes have no GPU and two CPUs."""
+        text = (ROOT / "docs" / "examples" / "ddprun.sbatch").read_text().replace("#SBATCH --gpus-per-node=8\n", "")
+        file = self.folder / "ddprun.sbatch"
+        file.write_text(text)
+        return file
 
     def batch(self, *words, **environment):
         file = self.folder / "batch"
@@ -101,9 +106,9 @@ class Slurm(SlurmTest):
         self.output_of("sbatch", "--wait", f"--output={file}", f"--export=ALL{exports}", *words)
         return file.read_text()
 
-    def start_sleepers(self):
-        job = self.begin("srun", "-N3", ONE_EACH, "--job-name=sleepers", DDPRUN, "--nproc-per-node=2", "--no-python", "sleep",
-                         "600")
+    def start_sleepers(self, *options):
+        job = self.begin("srun", "-N3", ONE_EACH, *options, "--job-name=sleepers", DDPRUN, "--nproc-per-node=2",
+                         "--no-python", "sleep", "600")
         until(lambda: len(running("sleep")) == 6 or job.poll() is not None, 60, "six workers")
         self.assertIsNone(job.poll())
         return job
@@ -124,6 +129,38 @@ class Slurm(SlurmTest):
         job.send_signal(signal.SIGINT)  # srun asks for a second one within a second
         job.communicate(timeout=60)
         self.assert_nothing_runs()
+
+    def test_the_time_limit_ends_everything_on_all_nodes(self):
+        job = self.start_sleepers("--time=1")
+        out, _ = job.communicate(timeout=180)
+        self.assertIn("DUE TO TIME LIMIT", out)
+        self.assertEqual(job.returncode, 143, out)
+        self.assert_nothing_runs(limit=20)
+
+    def test_a_job_that_slurm_ends_goes_on_after_its_requeue(self):
+        # The batch file of the documentation, with a SIGTERM from Slurm at once: as before the time limit.
+        worker = 'echo worker of $TORCHELASTIC_RUN_ID; case $TORCHELASTIC_RUN_ID in *.0) exec sleep 600;; esac'
+        file = self.folder / "requeued"
+        self.output_of("sbatch", "-N3", "--cpus-per-task=1", "--job-name=requeued", "--open-mode=append",
+                       f"--output={file}", f"--export=ALL,PATH={BIN}:/usr/bin:/bin", self.batch_file(),
+                       "--no-python", "sh", "-c", worker)
+        until(lambda: len(running("sleep")) == 3, 60, lambda: file.exists() and file.read_text())
+        self.output_of("scancel", "--signal=TERM", "--name=requeued")
+        until(lambda: file.read_text().count(".1\n") == 3, 60, file.read_text)
+        until(lambda: not self.output_of("squeue", "--noheader"), 60, file.read_text)
+        runs = re.findall(r"worker of \d+\.0\.(\d)", file.read_text())
+        self.assertEqual(sorted(runs), ["0"] * 3 + ["1"] * 3, file.read_text())
+
+    def test_a_killed_slurmstepd_leaves_nothing_of_its_node(self):
+        job = self.start_sleepers()
+        ddprun = running("ddprun")
+        os.kill(parent_of(ddprun[0]), signal.SIGKILL)
+        # All workers end, and the other two wait for a third node.
+        until(lambda: running("ddprun") == ddprun[1:] and not running("sleep"), 30, lambda: running("ddprun", "sleep"))
+        self.output_of("scancel", "--name=sleepers")
+        self.assert_nothing_runs()
+        job.kill()  # Slurm lets it wait for the node
+        job.communicate()
 
     def test_a_failed_worker_is_restarted_on_all_nodes(self):
         out = self.output_of("srun", "-N3", ONE_EACH, DDPRUN, "--max-restarts=1", "--restart-delay=0", MEETING_WORKER,

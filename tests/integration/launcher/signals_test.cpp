@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -12,6 +13,7 @@
 #include "tests/support/child.hpp"
 #include "tests/support/job.hpp"
 #include "tests/support/skip.hpp"
+#include "tests/support/temp_dir.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -112,6 +114,41 @@ TEST_CASE("a job under nohup outlives the terminal's hang-up") {
   CHECK(result.status == 0);
   CHECK(count(result.out, "end") == 2);
   CHECK(result.out.find("got signal 1") == std::string::npos);
+}
+
+TEST_CASE("when the scheduler's process on the node is killed, the job ends as after SIGTERM") {
+  // A shell with the name of Slurm's process.
+  const test::TempDir folder;
+  const std::string scheduler = (folder.path() / "slurmstepd").string();
+  std::filesystem::copy_file("/bin/sh", scheduler);
+  const bool in_slurm = GENERATE(true, false);
+  const std::string mark = test::unique_mark();
+  test::ChildOptions settings = marked(mark);
+  if (in_slurm) settings.environment.emplace_back("SLURM_JOB_ID", "7");
+  const std::string output = (folder.path() / "output").string();
+  const auto written = [&] {
+    std::ostringstream text;
+    text << std::ifstream(output).rdbuf();
+    return text.str();
+  };
+  // Not its own child: a shell is between them, as a user's script.
+  std::vector<std::string> command{
+      scheduler, "-c", "sh -c '\"$@\"; exit $?' sh \"$@\" > " + output + " 2>&1 & wait", "sh"};
+  for (const std::string& word :
+       job({"--nproc-per-node=2"},
+           {"print", "ready", "sleep", in_slurm ? "60" : "2", "print", "goodbye"})) {
+    command.push_back(word);
+  }
+  test::Child child(command, settings);
+  REQUIRE(test::eventually([&] { return count(written(), "ready") == 2; }, 30s));
+  child.signal(SIGKILL);
+  CHECK(nothing_left(mark));
+  CHECK(count(written(), "goodbye") == (in_slurm ? 0 : 2));
+  const std::string gone = "ddprun: slurmstepd (pid " + std::to_string(child.pid()) +
+                           "), which has started ddprun here, is gone";
+  CHECK(count(written(), gone) == (in_slurm ? 1 : 0));
+  CHECK(count(written(), "stopped by SIGTERM") == (in_slurm ? 1 : 0));
+  child.wait();
 }
 
 TEST_CASE("ddprun works as PID 1 and leaves no process behind") {

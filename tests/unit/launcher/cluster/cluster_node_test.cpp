@@ -206,3 +206,15 @@ TEST_CASE("a worker of another job has its scheduler's variables, but is not wha
     CHECK(found(with(open_mpi(0), name, "x")).scheduler.empty());
   }
 }
+
+TEST_CASE("the process that has started ddprun is looked for by the names of its scheduler") {
+  using Names = std::vector<std::string>;
+  CHECK(scheduler_processes({}).empty());
+  CHECK(scheduler_processes({{"SLURM_JOB_ID", "7"}}) == Names{"slurmstepd"});
+  CHECK(scheduler_processes({{"PMI_RANK", "0"}}) == Names{"hydra_pmi_proxy"});
+  CHECK(scheduler_processes({{"FLUX_TASK_RANK", "0"}}) == Names{"flux-shell"});
+  // mpirun starts its helper on a node as a task of Slurm: the nearer one is found.
+  CHECK(scheduler_processes({{"SLURM_JOB_ID", "7"}, {"OMPI_COMM_WORLD_SIZE", "2"}}) ==
+        Names{"slurmstepd", "orted", "prted"});
+  CHECK(scheduler_processes({{"SLURM_JOB_ID", "7"}, {"TORCHELASTIC_RUN_ID", "x"}}).empty());
+}
