@@ -1,4 +1,4 @@
-"""ddprun in containers: the command lines of docs/containers.md and docs/containers/, and ddprun as the first process."""
+"""ddprun in containers: the command lines of docs/containers.md and its Dockerfile, and ddprun as the first process."""
 
 import importlib.util
 import json
@@ -6,46 +6,23 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", ".")).resolve()
 FOLDER = ROOT / "docs" / "containers"
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from dry_run import BIN, UNSHARE, DryRunTest, may_unshare  # noqa: E402
+
 HAS_YAML = importlib.util.find_spec("yaml") is not None
-UNSHARE = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 
-def may_unshare():
-    return shutil.which("unshare") is not None and subprocess.run([*UNSHARE, "/bin/true"], capture_output=True, check=False).returncode == 0
-
-
-class Examples(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        (self.folder / "train.py").touch()
-
-    def run_command(self, *words, **environment):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PET_", "SLURM_"))}
-        return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
-                              cwd=self.folder, env=kept | environment)
-
-    def plan(self, words):
-        """What ddprun would do: the values of --dry-run. This machine may have fewer GPUs than the example's."""
-        done = self.run_command(BIN / "ddprun", "--dry-run", "--gpus=none", *words)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), words)
-        return {match.group(1): match.group(2) for match in re.finditer(r"(?m)^(\w[\w ]*?) {1,}(?=\S)(.*)$", done.stdout)} | {"text": done.stdout}
-
-    def assert_nodes(self, plan, nodes, endpoint):
-        self.assertRegex(plan["text"], rf"(?m)^nodes +{nodes}\b")
-        self.assertRegex(plan["text"], rf"(?m)^rendezvous +{re.escape(endpoint)}$")
-
+class Examples(DryRunTest):
     def test_every_docker_command_of_the_page_is_one_that_ddprun_accepts(self):
         page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
         lines = re.findall(r"(?m)^    (docker run .*)$", page)
@@ -64,31 +41,6 @@ class Examples(unittest.TestCase):
         # As a list: Docker gives a text to a shell.
         self.assertEqual(json.loads(lines[-1].removeprefix("ENTRYPOINT ")), ["ddprun"])
         self.assertRegex(lines[0], r"^FROM debian:\d+-slim$")
-
-    @unittest.skipUnless(HAS_YAML, "this Python has no yaml (python3-yaml)")
-    def test_the_pods_of_kubernetes_find_each_other_by_the_names_that_they_get(self):
-        import yaml
-
-        service, job = yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text(encoding="utf-8"))
-        self.assertEqual((service["kind"], job["kind"]), ("Service", "Job"))
-        name, spec = job["metadata"]["name"], job["spec"]
-        pod = spec["template"]["spec"]
-        container, = pod["containers"]
-        self.assertEqual((service["spec"]["clusterIP"], service["spec"]["selector"]), ("None", {"job-name": name}))
-        self.assertEqual((pod["subdomain"], spec["completionMode"]), (service["metadata"]["name"], "Indexed"))
-        self.assertEqual(spec["completions"], spec["parallelism"])
-        mounted = {mount["name"] for mount in container["volumeMounts"]}
-        self.assertEqual(mounted, {volume["name"] for volume in pod["volumes"]})
-        for index in range(spec["completions"]):
-            words = [word.replace("$(JOB_COMPLETION_INDEX)", str(index)) for word in container["args"]]
-            self.assertFalse([word for word in words if "$" in word])
-            plan = self.plan(words)
-            self.assert_nodes(plan, spec["completions"], f"{name}-0.{pod['subdomain']}:29400")
-            self.assertIn(f"this one has node rank {index}", plan["text"])
-            self.assertRegex(plan["text"], rf"(?m)^workers +{container['resources']['limits']['nvidia.com/gpu']}$")
-        # The longest end: docs/containment.md.
-        seconds = [int(re.search(rf"(?m)^{title} +(\d+) s$", plan["text"]).group(1)) for title in ("grace period", "kill timeout")]
-        self.assertGreater(pod["terminationGracePeriodSeconds"], sum(seconds) + 5)
 
     @unittest.skipUnless(HAS_YAML, "this Python has no yaml (python3-yaml)")
     def test_the_workflows_are_well_formed(self):
