@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/chaos/chaos.hpp"
 #include "agent/config.hpp"
 #include "agent/workers/worker_group.hpp"
 #include "machine/processes/ancestor.hpp"
@@ -69,6 +70,7 @@ struct AgentResult {
   std::optional<bool> stdout_unfinished;
   std::optional<bool> stderr_unfinished;
   std::vector<std::string> leftovers;  ///< processes that could not be killed, and why
+  std::optional<ChaosSummary> chaos;   ///< none: nothing was broken on purpose
 };
 
 /// Runs the job of one node (the one-member membership included) until it is over and nothing of it

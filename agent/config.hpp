@@ -9,6 +9,7 @@
 
 #include <spdlog/common.h>
 
+#include "agent/chaos/chaos_plan.hpp"
 #include "agent/job_settings.hpp"
 #include "agent/streams/log_settings.hpp"
 #include "base/endpoint.hpp"
@@ -75,6 +76,7 @@ struct AgentConfig {
   std::vector<WorkerSettings> workers;  ///< one for each local rank
   proto::JobSettings job;
   WatchSettings watch;
+  std::optional<ChaosPlan> chaos;  ///< none: nothing is broken on purpose
   machine::StopSettings stop;
   machine::ContainmentLevel containment =
       machine::ContainmentLevel::tree;  ///< which the warden has arranged

@@ -27,6 +27,7 @@
 #include "launcher/plan/dry_run.hpp"
 #include "launcher/plan/plan.hpp"
 #include "launcher/plan/secret_path.hpp"
+#include "launcher/report/chaos_text.hpp"
 #include "launcher/report/error_file_copy.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/report/report_file.hpp"
@@ -136,7 +137,8 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
     launcher::UnfinishedLines unfinished{result.stdout_unfinished, result.stderr_unfinished};
     if (!plan.report.file.empty() && result.finished.report_at.empty())
       write_report(plan.report.file, launcher::report_json(result, code, facts), unfinished, level);
-    say_report(launcher::report(result, code, facts), unfinished.on_stderr);
+    const std::string chaos = result.chaos ? launcher::chaos_text(*result.chaos) : "";
+    say_report(launcher::report(result, code, facts) + chaos, unfinished.on_stderr);
     copy_error_file(plan.report.error_file, result, level);
     return code;
   };

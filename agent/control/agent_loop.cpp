@@ -54,7 +54,9 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       suspects_(
           context_, config, user,
           {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
-      memory_timer_(context_) {
+      memory_timer_(context_),
+      chaos_timer_(context_, [this] { on_chaos(); }) {
+  if (config.chaos) chaos_.emplace(*config.chaos);
   if (config_.rendezvous) {
     auto nodes = std::make_unique<NodeLink>(context_, config, link_, link_events());
     nodes_ = nodes.get();
@@ -120,6 +122,7 @@ void Agent::handle(NodeEvent event) {
       std::visit([this](auto& specific) { obey(specific); }, action);
   }
   timer_.follow(machine_.deadline());
+  if (chaos_) follow_chaos();
 }
 
 void Agent::hear(proto::MembershipMessage message) {

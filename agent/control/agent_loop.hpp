@@ -1,7 +1,8 @@
 // The control thread of the agent process: the shell around NodeMachine. It turns what comes in
 // from all sides into events and obeys the actions; it decides nothing. Internal to agent/control:
 // agent_loop.cpp has the loop, round_begin.cpp how a round starts, worker_ends.cpp signals to
-// workers and their exits, round_end.cpp what is left and reported of a round, job_end.cpp the end.
+// workers and their exits, chaos_strikes.cpp faults on purpose, round_end.cpp what is left and
+// reported of a round, job_end.cpp the end.
 #pragma once
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/agent.hpp"
+#include "agent/chaos/chaos.hpp"
 #include "agent/control/deadline_timer.hpp"
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
@@ -74,6 +76,8 @@ class Agent {
   void on_child();
   void on_worker_exit(std::size_t local_rank);
   void on_timer(const ExpiredTimer& timer);
+  void follow_chaos();
+  void on_chaos();
   void reap_strangers();
   void hear(proto::MembershipMessage message);
   [[noreturn]] void die_with_warden();
@@ -155,6 +159,8 @@ class Agent {
   std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked
   std::optional<JobSocket> socket_;
   std::optional<TimerFile> timers_;  // none: they are not watched
+  std::optional<Chaos> chaos_;       // none: nothing is broken on purpose
+  DeadlineTimer chaos_timer_;
 
   OpenFiles open_files_;
   bool has_compared_files_ = false;              // with the number of nodes

@@ -57,6 +57,7 @@ void Agent::obey(EndJob& action) {
     if (!waited) last.end = finished.reason;
     if (finished.verdict) last.culprit = rdzv::without_lines(finished.verdict->culprit);
   }
+  if (chaos_) result_.chaos = chaos_->summary();
   result_.finished = std::move(finished);
   context_.stop();
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/lower_case.hpp"
+#include "launcher/options/chaos_option.hpp"
 #include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/options_without_effect.hpp"
@@ -146,6 +147,14 @@ Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& 
   return {};
 }
 
+Outcome<void> take_chaos(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  if (!parsed.given("chaos")) return {};
+  auto plan = parse_chaos(parsed.text("chaos"));
+  if (!plan) return plan.error();
+  options.chaos = std::move(*plan);
+  return {};
+}
+
 Outcome<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
   const auto restarts = parsed.integer_up_to("max-restarts", kMaxRestartsMax);
   if (!restarts) return restarts.error();
@@ -254,6 +263,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
 
   if (const auto taken = take_restarts(parsed, options); !taken) return taken.error();
   if (const auto taken = take_stopping(parsed, environment, options); !taken) return taken.error();
+  if (const auto taken = take_chaos(parsed, options); !taken) return taken.error();
   options.containment = choice<Containment>(parsed, "contain");
   options.log_level = log_level(parsed, environment);
   const auto idle = options_without_effect(parsed, options);

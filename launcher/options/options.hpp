@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/chaos/chaos_plan.hpp"
 #include "agent/job_settings.hpp"
 #include "base/endpoint.hpp"
 #include "base/texts/log_level.hpp"
@@ -100,6 +101,7 @@ struct LaunchOptions {
   ExitCodeRule exit_code_rule = ExitCodeRule::first;
   std::string report_file;  ///< empty: not given
   agent::WatchSettings watch;
+  std::optional<agent::ChaosPlan> chaos;  ///< --chaos
   std::string role = "default";
 
   NodeCount nodes;

@@ -100,6 +100,16 @@ std::string watch_text(const agent::AgentConfig& agent) {
   return text.empty() ? "detection off (see --progress-timeout)" : text;
 }
 
+std::string chaos_text(const agent::ChaosPlan& chaos) {
+  std::string text = fmt::format("seed {}", chaos.seed);
+  for (const agent::ChaosRow& row : chaos.rows) {
+    text += fmt::format("; {} a worker about every {}", to_string(row.fault), describe(row.every));
+    if (row.length.count() > 0) text += fmt::format(", for {}", describe(row.length));
+  }
+  if (chaos.faults_max) text += fmt::format("; {} faults", *chaos.faults_max);
+  return text;
+}
+
 /// How often the group is restarted, and how soon; --explain-policy says more.
 std::string restarts_text(const proto::RestartSettings& restart) {
   if (restart.max_restarts == 0) return "none";
@@ -231,6 +241,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
     text += fmt::format("{:<12} {}\n", title, printable(value));
   text += fmt::format("store        {}\n", printable(store_text(agent)));
   text += fmt::format("restarts     {}\n", restarts_text(agent.job.restart));
+  if (agent.chaos) text += fmt::format("chaos        {}\n", chaos_text(*agent.chaos));
   text += fmt::format("grace period {} s\n", seconds(agent.stop.grace_period));
   text += fmt::format("kill timeout {} s\n", seconds(agent.stop.kill_timeout));
   text += fmt::format("containment  {}\n", to_string(agent.containment));
@@ -299,6 +310,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["restart_delay_seconds"] = automatic_back_off(agent.job.restart)
                                       ? Json("auto")
                                       : Json(seconds(agent.job.restart.back_off));
+  if (agent.chaos) json["chaos"] = chaos_text(*agent.chaos);
   json["grace_period_seconds"] = seconds(agent.stop.grace_period);
   json["kill_timeout_seconds"] = seconds(agent.stop.kill_timeout);
   json["containment"] = std::string(to_string(agent.containment));

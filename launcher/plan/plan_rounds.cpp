@@ -1,13 +1,39 @@
 // The life of the rounds: when one fails, when it is tried again, and how its workers are stopped.
+#include <algorithm>
+
 #include "launcher/plan/plan_parts.hpp"
 #include "proto/environment_names.hpp"
 
 namespace ddprun::launcher {
+namespace {
+
+/// What the faults come to nothing without.
+void plan_chaos(const LaunchOptions& options, LaunchPlan& plan) {
+  const auto has = [&](agent::ChaosFault fault) {
+    const auto& rows = plan.agent.chaos->rows;
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const agent::ChaosRow& row) { return row.fault == fault; });
+  };
+  const bool ends_rounds = has(agent::ChaosFault::kill) || has(agent::ChaosFault::stop);
+  if (ends_rounds && options.restart.max_restarts == 0)
+    plan.warnings.emplace_back("--chaos without --max-restarts: the first fault ends the job");
+  const bool finds_hangs =
+      options.watch.progress_timeout.count() > 0 || options.watch.on_silence == OnSilence::restart;
+  if (has(agent::ChaosFault::stop) && !finds_hangs) {
+    plan.warnings.emplace_back(
+        "--chaos with stop: a stopped worker is only found with --progress-timeout or "
+        "--on-silence=restart");
+  }
+}
+
+}  // namespace
 
 void plan_rounds(const LaunchOptions& options, const Environment& environment, LaunchPlan& plan) {
   agent::AgentConfig& agent = plan.agent;
   agent.job.restart = options.restart;
   agent.watch = options.watch;
+  agent.chaos = options.chaos;
+  if (agent.chaos) plan_chaos(options, plan);
   agent.file_timers = lookup(environment, proto::env::kEnableFileTimer) == "1";
   if (agent.file_timers)
     agent.timer_file = lookup(environment, proto::env::kTimerFile).value_or("");

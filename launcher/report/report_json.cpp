@@ -7,6 +7,7 @@
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
 #include "base/version.hpp"
+#include "launcher/report/chaos_text.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/report/report_hints.hpp"
 #include "proto/failure_text.hpp"
@@ -159,6 +160,20 @@ Json nodes_json(const agent::AgentResult& result) {
   return list;
 }
 
+Json chaos_json(const agent::ChaosSummary& chaos) {
+  Json json = {{"seed", chaos.seed},
+               {"kill", chaos.kills},
+               {"stop", chaos.stops},
+               {"delay", chaos.delays},
+               {"recoveries", chaos.recoveries.size()}};
+  if (chaos.recoveries.empty()) return json;
+  const RecoveryTimes times = recovery_times(chaos);
+  json["recovery_median_seconds"] = in_seconds(times.median);
+  json["recovery_p90_seconds"] = in_seconds(times.p90);
+  json["recovery_longest_seconds"] = in_seconds(times.longest);
+  return json;
+}
+
 std::string_view name_of(proto::Finished::Outcome outcome) {
   switch (outcome) {
     case proto::Finished::Outcome::succeeded:
@@ -212,6 +227,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["exited_by_themselves"] = exited_by_themselves(result);
   json["containment"] = std::string(machine::to_string(result.containment));
   json["leftovers"] = result.leftovers;
+  if (result.chaos) json["chaos"] = chaos_json(*result.chaos);
   return json_text(json, 2) + "\n";
 }
 

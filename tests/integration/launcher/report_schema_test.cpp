@@ -154,6 +154,8 @@ TEST_CASE("reports match their schema and use every key of it") {
         "test $RANK = 0 || exec $W progress 5 load sleep 60; "
         "echo 'RuntimeError: Timed out waiting 8000ms for recv' >&2; /bin/sleep 0.3; exit 1");
   check({}, "kill -INT $PPID; exec $W sleep 60");
+  check({"--chaos=1,kill=0.05,faults=1", "--max-restarts=1"},
+        "test $TORCHELASTIC_RESTART_COUNT = 1 || exec $W sleep 60");
   const test::TempDir logs;
   check({"--nproc-per-node=2", "--redirects=3", "--log-dir=" + logs.path().string()},
         "trap '' TERM; echo 'ValueError: bad lr' >&2; exit 1");

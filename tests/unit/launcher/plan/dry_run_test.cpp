@@ -316,3 +316,12 @@ TEST_CASE("a dry run shows what the scheduler has said, and from where") {
   CHECK(json["rendezvous"]["more_ports"].size() == 7);
   CHECK_FALSE(nlohmann::json::parse(dry_run_json(planned({}), {})).contains("cluster"));
 }
+
+TEST_CASE("a dry run tells the faults of --chaos") {
+  const auto plan = planned(
+      {"--chaos=7,kill=30s,delay=10s/500ms,faults=20", "--max-restarts=9", "t.py"}, Machine{});
+  CHECK(plan.warnings.empty());
+  CHECK_THAT(dry_run_text(plan, {}),
+             Contains("chaos        seed 7; kill a worker about every 30.0 s; delay a worker about "
+                      "every 10.0 s, for 500 ms; 20 faults\n"));
+}

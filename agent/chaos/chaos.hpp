@@ -1,0 +1,75 @@
+// The faults of --chaos as a pure schedule: (state, event, now) -> a fault. Every node of a job
+// draws the same faults from the same seed, and brings about those of its own ranks.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "agent/chaos/chaos_plan.hpp"
+
+namespace ddprun::agent {
+
+/// A fault that is due.
+struct ChaosStrike {
+  int number = 0;  ///< from 1
+  ChaosFault fault = ChaosFault::kill;
+  int rank = 0;  ///< RANK of the worker in the round that runs
+  std::chrono::nanoseconds length{0};
+};
+
+/// For the report.
+struct ChaosSummary {
+  std::uint64_t seed = 0;
+  int kills = 0;
+  int stops = 0;
+  int delays = 0;
+  /// From each kill or stop until all workers of the next round were started, sorted. Of very many
+  /// the first ones.
+  std::vector<std::chrono::nanoseconds> recoveries;
+};
+
+class Chaos {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  explicit Chaos(ChaosPlan plan);
+
+  /// The workers of this round run. Repeated: nothing new happens. Time counts only while a round
+  /// runs and no fault has ended it, so that the same seed gives the same faults in the same order
+  /// however long the restarts take.
+  void round_runs(std::uint64_t round, TimePoint now);
+  /// They do not run any more, or are about to end.
+  void round_ends(TimePoint now);
+  /// When the next fault is due; none: none is.
+  [[nodiscard]] std::optional<TimePoint> deadline() const;
+  /// Once that has passed. None: it was too soon.
+  std::optional<ChaosStrike> strike(int world_size, TimePoint now);
+  /// The last fault found no worker, so its round goes on.
+  void missed(TimePoint now);
+  [[nodiscard]] ChaosSummary summary() const;
+
+ private:
+  struct Row {
+    ChaosRow row;
+    std::mt19937_64 random;
+    std::chrono::nanoseconds next;  // by our own time
+  };
+  [[nodiscard]] std::size_t next_row() const;
+  [[nodiscard]] bool over() const;
+
+  const ChaosPlan plan_;
+  std::vector<Row> rows_;
+  std::mt19937_64 ranks_;
+  std::chrono::nanoseconds ran_{0};  // our own time, until since_
+  std::optional<TimePoint> since_;   // it counts; none: it stands still
+  std::optional<std::uint64_t> round_;
+  std::optional<TimePoint> struck_at_;  // the round, by a fault that ends it
+  int strikes_ = 0;
+  ChaosSummary summary_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,116 @@
+// --chaos in real jobs: faults, recoveries and what is said of them.
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/launcher/many_nodes.hpp"
+#include "tests/integration/launcher/script_job.hpp"
+
+using namespace ddprun;
+using Catch::Matchers::Contains;
+using test::run_script;
+
+namespace {
+
+/// `fault 1: SIGKILL to rank 0`, ..., without the process ids.
+std::vector<std::string> faults_in(const std::string& err) {
+  std::vector<std::string> found;
+  std::istringstream lines(err);
+  const std::string begin = "ddprun: chaos: ";
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(begin, 0) != 0) continue;
+    const auto pid = line.find(" (pid");
+    found.push_back(line.substr(begin.size(), pid - begin.size()));
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the option --chaos kills workers, the same ones with the same seed, and tells the "
+    "recoveries") {
+  const std::string script = "test $TORCHELASTIC_RESTART_COUNT = 3 || exec $W sleep 60";
+  std::vector<std::string> faults;
+  for (int run = 0; run < 2; ++run) {
+    const auto result = run_script({"--nproc-per-node=2", "--max-restarts=9", "--restart-delay=0",
+                                    "--chaos=7,kill=0.2,faults=3"},
+                                   script);
+    INFO(result.job.err);
+    CHECK(result.job.status == 0);
+    const auto report = nlohmann::json::parse(result.report);
+    CHECK(report["restart_count"] == 3);
+    CHECK(report["chaos"]["seed"] == 7);
+    CHECK(report["chaos"]["kill"] == 3);
+    CHECK(report["chaos"]["recoveries"] == 3);
+    CHECK(report["chaos"]["recovery_longest_seconds"] > 0);
+    CHECK_THAT(result.job.err,
+               Contains("ddprun: chaos (seed 7): 3 faults (3 kill); 3 recoveries: "));
+    const auto seen = faults_in(result.job.err);
+    REQUIRE(seen.size() == 3);
+    CHECK(seen[0].rfind("fault 1: SIGKILL to rank ", 0) == 0);
+    if (run == 1) CHECK(seen == faults);
+    faults = seen;
+  }
+}
+
+TEST_CASE("a worker that --chaos delays goes on, and its round with it") {
+  const auto result =
+      run_script({"--nproc-per-node=2", "--chaos=1,delay=0.2/0.3,faults=2"}, "$W sleep 1.5");
+  INFO(result.job.err);
+  CHECK(result.job.status == 0);
+  CHECK(nlohmann::json::parse(result.report)["chaos"]["delay"] == 2);
+  const auto faults = faults_in(result.job.err);
+  REQUIRE(faults.size() == 2);
+  CHECK(faults[0].rfind("fault 1: SIGSTOP to rank ", 0) == 0);
+  CHECK_THAT(result.job.err, Contains(" for 300 ms"));
+}
+
+TEST_CASE("a worker that --chaos stops counts as hung, and the job recovers") {
+  const auto result =
+      run_script({"--nproc-per-node=2", "--max-restarts=1", "--progress-timeout=0.5",
+                  "--chaos=1,stop=0.2,faults=1"},
+                 "test $TORCHELASTIC_RESTART_COUNT = 1 && exit 0; i=0; "
+                 "while :; do i=$((i+1)); $W progress $i load; /bin/sleep 0.05; done",
+                 "/nowhere");
+  INFO(result.job.err);
+  CHECK(result.job.status == 0);
+  const auto report = nlohmann::json::parse(result.report);
+  CHECK(report["restart_count"] == 1);
+  CHECK(report["chaos"]["stop"] == 1);
+  CHECK(report["chaos"]["recoveries"] == 1);
+}
+
+TEST_CASE("faults without a restart or a way to find hangs are warned of") {
+  const auto result = run_script({"--chaos=1,kill=0.1,stop=1h"}, "exec $W sleep 60");
+  CHECK(result.job.status == 128 + SIGKILL);
+  CHECK_THAT(result.job.err,
+             Contains("warning: --chaos without --max-restarts: the first fault ends the job"));
+  CHECK_THAT(result.job.err, Contains("warning: --chaos with stop: a stopped worker is only found "
+                                      "with --progress-timeout or --on-silence=restart"));
+}
+
+TEST_CASE("several nodes draw the same faults, and each one hits one worker") {
+  test::ManyNodes job;
+  for (int node = 0; node < 2; ++node) {
+    auto options = job.c10d("2");
+    options.insert(options.end(),
+                   {"--max-restarts=9", "--restart-delay=0", "--chaos=3,kill=0.5,faults=3"});
+    job.start(options, {"until", job.gate()});
+  }
+  const auto all_faults = [&] {
+    std::set<std::string> all;
+    for (const auto& node : job.nodes)
+      for (const std::string& fault : faults_in(node.err())) all.insert(fault);
+    return all;
+  };
+  for (auto& node : job.nodes) {
+    REQUIRE(node.wait_for([](const std::string& out, const std::string&) {
+      return out.find(" restarts=3 ") != std::string::npos;
+    }));
+  }
+  job.open_gate();
+  job.succeed();
+  const auto faults = all_faults();
+  std::string told;
+  for (const std::string& fault : faults) told += fault.substr(0, 7) + " ";
+  CHECK(told == "fault 1 fault 2 fault 3 ");
+}
