@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 
 #include "trainer/cuda/gpu.hpp"
@@ -16,13 +17,20 @@ void launch(Gpu& gpu, unsigned blocks, const Kernel& kernel) {
   gpu.launch(Stream::compute, launch_of(kernel, blocks));
 }
 
-/// One thread an element, as far as blocks go. Nothing of no elements.
+/// One thread an element, as far as blocks go: `launch(Launch)` is called once, and not for no
+/// elements.
+template <std::invocable<const Launch&> Function, class Kernel>
+void launch_over(const Function& launch, std::size_t elements, const Kernel& kernel) {
+  if (elements == 0) return;
+  const std::size_t blocks = (elements + kBlockThreads - 1) / kBlockThreads;
+  launch(launch_of(kernel, static_cast<unsigned>(std::min(blocks, kBlocksMax))));
+}
+
+/// The same on a stream of a GPU.
 template <class Kernel>
 void launch_over(Gpu& gpu, std::size_t elements, const Kernel& kernel,
                  Stream stream = Stream::compute) {
-  if (elements == 0) return;
-  const std::size_t blocks = (elements + kBlockThreads - 1) / kBlockThreads;
-  gpu.launch(stream, launch_of(kernel, static_cast<unsigned>(std::min(blocks, kBlocksMax))));
+  launch_over([&](const Launch& one) { gpu.launch(stream, one); }, elements, kernel);
 }
 
 }  // namespace ddprun::trainer::cuda

@@ -2,6 +2,7 @@
 
 #include "base/rounded_up.hpp"
 #include "trainer/cuda/kernels/element_kernels.hpp"
+#include "trainer/cuda/launch.hpp"
 
 namespace ddprun::trainer::cuda {
 namespace {

@@ -2,11 +2,10 @@
 // have.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <functional>
 
-#include "trainer/cuda/launch.hpp"
+#include "trainer/cuda/gpu.hpp"
 
 namespace ddprun::trainer::cuda {
 
@@ -22,18 +21,10 @@ Rows weight_rows(const ConvolutionShape& shape);
 /// Up to where the next part of a workspace may begin.
 std::size_t bytes_of(const Rows& rows, ElementType type);
 
-bool are_equal(const ConvolutionShape& a, const ConvolutionShape& b);
 /// With so many further channels, of zeros, that cuDNN has algorithms for it.
 ConvolutionShape padded(const ConvolutionShape& shape);
 
 using LaunchFunction = std::function<void(const Launch&)>;
-
-/// One thread an element, as far as blocks go.
-template <class Kernel>
-void launch_over(const LaunchFunction& launch, std::size_t count, const Kernel& kernel) {
-  const std::size_t blocks = (count + kBlockThreads - 1) / kBlockThreads;
-  launch(launch_of(kernel, static_cast<unsigned>(std::min(blocks, kBlocksMax))));
-}
 
 /// Copies `small` at `from` into the larger rows at `to`, with zeros around.
 void pad(const LaunchFunction& launch, ElementType type, const void* from, const Rows& small,

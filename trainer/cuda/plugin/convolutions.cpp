@@ -1,6 +1,7 @@
 #include "trainer/cuda/plugin/convolutions.hpp"
 
 #include "base/rounded_up.hpp"
+#include "trainer/cuda/launch.hpp"
 #include "trainer/cuda/plugin/convolution_rows.hpp"
 #include "trainer/cuda/plugin/prepared_convolution.hpp"
 
