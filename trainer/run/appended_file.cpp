@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 
@@ -33,6 +34,14 @@ void AppendedFile::append(const std::string& piece) {
                               is_cut ? path_ : path_ + " (its end is incomplete)");
     }
   }
+}
+
+bool ends_within_line(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  std::ifstream file(path, std::ios::binary);
+  char last = '\n';
+  return file.seekg(-1, std::ios::end).get(last) && last != '\n';
 }
 
 }  // namespace ddprun::trainer

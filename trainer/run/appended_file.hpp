@@ -22,4 +22,8 @@ class AppendedFile {
   UniqueFd fd_;
 };
 
+/// Whether a file of lines ends within a line, as after a crash of the machine. No file, and what
+/// is not a regular one, does not.
+bool ends_within_line(const std::filesystem::path& path);
+
 }  // namespace ddprun::trainer

@@ -168,8 +168,13 @@ void Report::print(const std::string& text, bool progress) {
 void Report::write_metrics(const std::string& json) {
   if (settings_.metrics.empty() || metrics_failed_) return;
   try {
-    if (!metrics_) metrics_.emplace(settings_.metrics);
-    metrics_->append(json + "\n");
+    std::string line = json + "\n";
+    if (!metrics_) {
+      // Else the first line of this start would be lost with that one.
+      if (ends_within_line(settings_.metrics)) line.insert(0, "\n");
+      metrics_.emplace(settings_.metrics);
+    }
+    metrics_->append(line);
   } catch (const std::system_error& error) {
     metrics_failed_ = true;
     warn_of_file(error.what());

@@ -105,6 +105,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a line that a crash of the machine cut off costs no line of the next start") {
+  const ddprun::test::TempDir directory;
+  const auto file = directory / "metrics.jsonl";
+  const std::string cut = R"({"type":"interval","st)";
+  std::ofstream(file) << "{}\n" << cut;
+  for (std::int64_t step = 1; step <= 2; ++step) {  // a start for each
+    Report report({.quiet = true, .place = {}, .metrics = file, .log_every = 1});
+    report.interval(after(step), std::chrono::steady_clock::now());
+  }
+  std::ifstream text(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[1] == cut);
+  CHECK(nlohmann::json::parse(lines[2])["step"] == 1);
+  CHECK(nlohmann::json::parse(lines[3])["step"] == 2);
+}
+
 TEST_CASE("names in what is reported cannot control a terminal or begin another line") {
   const ddprun::test::TempDir directory;
   const std::string name = "a\n\x1b[31m.jpg";
