@@ -48,8 +48,10 @@ std::uint64_t read_image_file(const ImageFile& file, const ImageSettings& settin
   if (file.mask.empty()) return most;
   const ByteImage drawn = read_image(file.mask, 1);
   if (drawn.shape.height != height || drawn.shape.width != width) {
-    throw DataError(fmt::format("{}: a mask of {}x{} pixels, but its image {} has {}x{}", file.mask,
-                                drawn.shape.height, drawn.shape.width, file.image, height, width));
+    throw DataError(fmt::format(
+        "{}: a mask of {}x{} pixels, but its image {} has {}x{}: make both of one size, "
+        "or remove both",
+        file.mask, drawn.shape.height, drawn.shape.width, file.image, height, width));
   }
   const int threshold = settings.mask_threshold.value_or(kMaskThreshold);
   auto marked = mask.begin();

@@ -40,16 +40,17 @@ Pairs list_pairs(const std::filesystem::path& folder) {
   for (const auto& [stem, image] : images) {
     const auto mask = masks.find(stem);
     if (mask == masks.end()) {
-      throw DataError(fmt::format("{}: no mask {}.jpg, .jpeg or .png in {}", image.string(), stem,
-                                  (folder / "masks").string()));
+      throw DataError(
+          fmt::format("{}: no mask {}.jpg, .jpeg or .png in {}: add it, or remove the image",
+                      image.string(), stem, (folder / "masks").string()));
     }
     pairs.push_back({.image = image, .mask = mask->second});
     masks.erase(mask);
   }
   if (!masks.empty()) {
-    throw DataError(fmt::format("{}: no image {}.jpg, .jpeg or .png in {}",
-                                masks.begin()->second.string(), masks.begin()->first,
-                                (folder / "images").string()));
+    throw DataError(fmt::format(
+        "{}: no image {}.jpg, .jpeg or .png in {}: add it, or remove the mask",
+        masks.begin()->second.string(), masks.begin()->first, (folder / "images").string()));
   }
   if (pairs.empty())
     throw DataError(fmt::format("{}: no images there: add some", (folder / "images").string()));
@@ -59,8 +60,10 @@ Pairs list_pairs(const std::filesystem::path& folder) {
 ImageLists list_all(const std::filesystem::path& folder, const ImageSettings& settings) {
   if (std::filesystem::is_directory(folder / "train")) {
     if (settings.holdout) {
-      throw DataError(fmt::format("--holdout: {} has a held-out folder of its own beside train/",
-                                  folder.string()));
+      throw DataError(fmt::format(
+          "--holdout={} divides a folder of images/ and masks/, but {} has train/: leave "
+          "out --holdout, or give --data={}",
+          *settings.holdout, folder.string(), (folder / "train").string()));
     }
     return {.train = list_pairs(folder / "train"), .test = list_pairs(held_out_folder(folder))};
   }

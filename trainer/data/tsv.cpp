@@ -40,10 +40,11 @@ TsvRow parse_row(std::string_view text, std::size_t line, const std::string& fil
   };
   if (const std::size_t at = first_invalid(text); at < text.size())
     refuse(fmt::format("byte {} is no UTF-8: convert the file to UTF-8", at));
+  if (text.empty()) refuse("the line is empty: remove it");
   const auto tabs = std::count(text.begin(), text.end(), '\t');
   if (tabs != 1) {
-    refuse(fmt::format("{} column{}, but a line is a sentence, a tab and a label", tabs + 1,
-                       tabs == 0 ? "" : "s"));
+    refuse(fmt::format("{} column{}, but a line is a sentence, a tab and a label: correct the line",
+                       tabs + 1, tabs == 0 ? "" : "s"));
   }
   const std::size_t tab = text.find('\t');
   TsvRow row{.sentence = text.substr(0, tab), .line = line};

@@ -14,6 +14,7 @@ namespace ddprun::trainer {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 namespace fs = std::filesystem;
 
 class MaskFolder {
@@ -62,7 +63,9 @@ TEST_CASE("train/ with val/ or test/ makes two sets of images with masks") {
   CHECK(mask[11 * 28 + 5] == 0);    // 114
   CHECK(known_data_bytes(folder.request()) == sets.train->bytes() + sets.test->bytes());
   CHECK_THROWS_WITH(folder.load(0.5),
-                    Contains("--holdout: ") && Contains("of its own beside train/"));
+                    Contains("--holdout=0.5 divides a folder of images/ and masks/, but ") &&
+                        Contains(" has train/: leave out --holdout, or give --data=") &&
+                        EndsWith("/train"));
 }
 
 TEST_CASE("a share is held out as torch's random_split does it") {
@@ -109,11 +112,13 @@ TEST_CASE("images and masks that do not belong together are named") {
   folder.add("test/", "2");
   SECTION("an image without a mask") {
     folder.add_file("train/images/9.png", "png/colour");
-    CHECK_THROWS_WITH(folder.load(), Contains("train/images/9.png: no mask 9.jpg, .jpeg or .png"));
+    CHECK_THROWS_WITH(folder.load(), Contains("train/images/9.png: no mask 9.jpg, .jpeg or .png") &&
+                                         EndsWith(": add it, or remove the image"));
   }
   SECTION("a mask without an image") {
     folder.add_file("test/masks/9.png", "png/grey");
-    CHECK_THROWS_WITH(folder.load(), Contains("test/masks/9.png: no image 9.jpg"));
+    CHECK_THROWS_WITH(folder.load(), Contains("test/masks/9.png: no image 9.jpg") &&
+                                         EndsWith(": add it, or remove the mask"));
   }
   SECTION("two images of one name") {
     folder.add_file("train/images/1.jpg", "jpeg/colour");
@@ -122,7 +127,8 @@ TEST_CASE("images and masks that do not belong together are named") {
   }
   SECTION("a mask of other sides") {
     folder.add("train/", "7", "jpeg/turned");
-    CHECK_THROWS_WITH(folder.load(), Contains("masks/7.jpg: a mask of 20x28 pixels"));
+    CHECK_THROWS_WITH(folder.load(), Contains("masks/7.jpg: a mask of 20x28 pixels") &&
+                                         EndsWith("make both of one size, or remove both"));
   }
   SECTION("no folder of masks") {
     fs::remove_all(folder.path() / "train" / "masks");

@@ -39,8 +39,14 @@ TEST_CASE("a header is left out where there is one") {
 TEST_CASE("what is no sentence with a label is refused with its line") {
   CHECK_THROWS_WITH(refuse(""), Contains("a.tsv: no line with a sentence"));
   CHECK_THROWS_WITH(refuse("sentence\tlabel\n", true), Contains("a.tsv: no line"));
-  CHECK_THROWS_WITH(refuse("a\t1\nb 0\n"), Contains("a.tsv: line 2: 1 column, but"));
-  CHECK_THROWS_WITH(refuse("a\t1\n\nb\t0\n"), Contains("a.tsv: line 2: 1 column, but"));
+  CHECK_THROWS_WITH(refuse("a\t1\nb 0\n"),
+                    Contains("a.tsv: line 2: 1 column, but") && EndsWith(": correct the line"));
+  for (const char* end : {"\n", "\r\n"}) {
+    const std::string line = end;
+    CHECK_THROWS_WITH(refuse("a\t1" + line + line + "b\t0" + line),
+                      "a.tsv: line 2: the line is empty: remove it");
+    CHECK_THROWS_WITH(refuse("a\t1" + line + line), "a.tsv: line 2: the line is empty: remove it");
+  }
   CHECK_THROWS_WITH(refuse("7\ta\t1\n"), Contains("a.tsv: line 1: 3 columns, but"));
   CHECK_THROWS_WITH(refuse("a\t1\n \t0\n"), Contains("line 2: the sentence is empty"));
   CHECK_THROWS_WITH(refuse("a\t1\n\t0\n"), Contains("line 2: the sentence is empty"));
