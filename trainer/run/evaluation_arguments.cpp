@@ -7,9 +7,11 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "base/lower_case.hpp"
 #include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/checkpoint/safetensors_file.hpp"
 #include "trainer/error.hpp"
@@ -20,6 +22,7 @@ namespace {
 using Arguments = std::vector<std::string>;
 
 constexpr std::string_view kResumeFrom = "--resume-from";
+constexpr std::size_t kShownClasses = 10;
 
 /// Of an argument "--resume_from=x": "--resume-from".
 std::string name_of(const std::string& argument) {
@@ -54,6 +57,46 @@ std::optional<ValuePlace> find_value(const Arguments& arguments, std::string_vie
 std::optional<std::string> value_of(const Arguments& arguments, std::string_view name) {
   const auto place = find_value(arguments, name);
   return place ? std::optional(arguments[place->argument].substr(place->offset)) : std::nullopt;
+}
+
+/// Bytes that are no UTF-8 are written as in C, `\xe9`: the metadata of a file is UTF-8.
+std::string as_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t bytes = utf8_character_bytes(text);
+    if (bytes == 0)
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
+    else
+      result += text.substr(0, bytes);
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return result;
+}
+
+/// Two lists of class names, which differ, for one line: whole where they are short, else the first
+/// class that differs, counted from 0 as labels are.
+std::pair<std::string, std::string> shown_classes(const std::string& there,
+                                                  const std::string& here) {
+  const auto split = [](const std::string& joined) {
+    std::vector<std::string> names(1);
+    for (const char c : joined) {
+      if (c == '/')
+        names.emplace_back();
+      else
+        names.back().push_back(c);
+    }
+    return names;
+  };
+  const std::vector<std::string> names = split(there), other_names = split(here);
+  const auto place =
+      std::mismatch(names.begin(), names.end(), other_names.begin(), other_names.end());
+  const auto differing = static_cast<std::size_t>(place.first - names.begin());
+  const auto shown = [&](const std::string& joined, const std::vector<std::string>& all) {
+    if (all.size() <= kShownClasses) return joined;
+    if (differing >= all.size()) return fmt::format("{} classes", all.size());
+    return fmt::format("{} as class {} of {}", all[differing], differing, all.size());
+  };
+  return {shown(there, names), shown(here, other_names)};
 }
 
 }  // namespace
@@ -160,16 +203,21 @@ std::map<std::string, std::string> metadata_of_weights(const std::filesystem::pa
 }
 
 std::string joined_class_names(const std::vector<std::string>& names) {
-  return fmt::format("{}", fmt::join(names, "/"));
+  std::vector<std::string> texts;
+  for (const std::string& name : names) texts.push_back(as_utf8(name));
+  return fmt::format("{}", fmt::join(texts, "/"));
 }
 
 void check_classes_of_writer(const std::map<std::string, std::string>& metadata,
-                             const std::vector<std::string>& names) {
+                             const std::vector<std::string>& names, const std::string& file) {
   const auto there = metadata.find(kClassNamesEntry);
   const std::string here = joined_class_names(names);
   if (names.empty() || there == metadata.end() || there->second == here) return;
-  throw DataError(fmt::format("{}: it was trained on other classes: {} there, {} here", kResumeFrom,
-                              printable(there->second), printable(here)));
+  const auto [of_writer, of_data] = shown_classes(there->second, here);
+  throw DataError(
+      fmt::format("{}={}: it was trained on other classes: {} there, {} here: give the data of its "
+                  "run, or weights that were trained on these classes",
+                  kResumeFrom, file, printable(of_writer), printable(of_data)));
 }
 
 }  // namespace ddprun::trainer

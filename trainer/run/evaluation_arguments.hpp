@@ -32,13 +32,14 @@ std::vector<std::string> options_of_writer(const std::map<std::string, std::stri
 void check_given_model(const std::map<std::string, std::string>& metadata,
                        const std::vector<std::string>& arguments, const std::string& file);
 
-/// In that metadata: names of classes with slashes between them, as folders have them.
+/// In that metadata: names of classes with slashes between them, as folders have them. Bytes that
+/// are no UTF-8 are written as in C.
 inline constexpr const char* kClassNamesEntry = "class_names";
 std::string joined_class_names(const std::vector<std::string>& names);
 
 /// A classifier's outputs are the classes that it was trained on, in their order. Throws DataError
-/// where the data has others; nothing is known of data without names. Pure.
+/// that names `file` where the data has others; nothing is known of data without names. Pure.
 void check_classes_of_writer(const std::map<std::string, std::string>& metadata,
-                             const std::vector<std::string>& names);
+                             const std::vector<std::string>& names, const std::string& file);
 
 }  // namespace ddprun::trainer

@@ -223,9 +223,9 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
           {"--lanes", !is_dp, "--parallel ddp: with dp each replica has one"},
           {"--bucket-mb", !is_dp, "--parallel ddp: dp adds up gradients when backward is done"},
           {"--best", options.best_by != BestBy::accuracy || !learns_masks(options),
-           "a --model that learns labels where it is accuracy"},
+           "a --model that learns labels for accuracy: a U-Net has iou, f1 and loss"},
           {"--best", !is_of_masks(options.best_by) || learns_masks(options),
-           "a U-Net where it is iou or f1, which are of masks"},
+           "a U-Net for iou and f1, which are measured on masks: here it is accuracy or loss"},
           {"--log-every",
            options.checkpoint_every.kind != CheckpointEvery::Kind::off || !options.out.empty() ||
                (options.json && !options.quiet),

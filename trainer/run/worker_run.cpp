@@ -65,7 +65,7 @@ void WorkerRun::load() {
   sets_ = load_sets(options_, environment_.local_world_size, there_);
   phase_ = Phase::before_training;
   data_ = facts_of(*sets_.train, *sets_.test);
-  check_classes_of_writer(evaluated_, sets_.class_names);
+  check_classes_of_writer(evaluated_, sets_.class_names, options_.init_from.value_or(""));
   preparation_.emplace(options_.preparation, *sets_.train);
   graph_ = make_graph({.model = options_.model,
                        .shape = preparation_->shape(),

@@ -54,11 +54,32 @@ TEST_CASE("what chose the held-out samples and their loss is taken over, too") {
 
 TEST_CASE("a classifier is not evaluated on classes of other names") {
   const std::map<std::string, std::string> there{{kClassNamesEntry, "box/disc/line"}};
-  CHECK_NOTHROW(check_classes_of_writer(there, {"box", "disc", "line"}));
-  CHECK_NOTHROW(check_classes_of_writer(there, {}));
-  CHECK_NOTHROW(check_classes_of_writer({}, {"box", "disc"}));
-  CHECK_THROWS_WITH(check_classes_of_writer(there, {"disc", "line"}),
-                    Contains("trained on other classes: box/disc/line there, disc/line here"));
+  CHECK_NOTHROW(check_classes_of_writer(there, {"box", "disc", "line"}, "w"));
+  CHECK_NOTHROW(check_classes_of_writer(there, {}, "w"));
+  CHECK_NOTHROW(check_classes_of_writer({}, {"box", "disc"}, "w"));
+  CHECK_THROWS_WITH(check_classes_of_writer(there, {"disc", "line"}, "w"),
+                    "--resume-from=w: it was trained on other classes: box/disc/line there, "
+                    "disc/line here: give the data of its run, or weights that were trained on "
+                    "these classes");
+}
+
+TEST_CASE("of many classes the first one that differs is told") {
+  std::vector<std::string> names;
+  for (int i = 0; i < 1000; ++i) names.push_back("n" + std::to_string(i));
+  const std::map<std::string, std::string> there{{kClassNamesEntry, joined_class_names(names)}};
+  names[500] = "cat";
+  CHECK_THROWS_WITH(check_classes_of_writer(there, names, "w"),
+                    Contains(": n500 as class 500 of 1000 there, cat as class 500 of 1000 here:"));
+  CHECK_THROWS_WITH(check_classes_of_writer(there, {"n0", "n1"}, "w"),
+                    Contains(": n2 as class 2 of 1000 there, n0/n1 here:"));
+  names.resize(400);
+  CHECK_THROWS_WITH(check_classes_of_writer(there, names, "w"),
+                    Contains(": n400 as class 400 of 1000 there, 400 classes here:"));
+}
+
+TEST_CASE("names of classes that are no UTF-8 are known again by what the file has of them") {
+  CHECK(joined_class_names({"caf\xe9", "caf\xc3\xa9", "\xff\xff"}) ==
+        "caf\\xe9/caf\xc3\xa9/\\xff\\xff");
 }
 
 TEST_CASE("another model than that of the weights, or another form of it, is told of with both") {

@@ -316,7 +316,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--model=textclf", "--max-tokens=8"}, "--max-tokens: must be a number from 16 to 512"},
       {{"--model=textclf", "--size=huge"}, "--size: must be one of tiny, base, large"},
       {{"--model=textclf", "--image-shape=28x28x1"}, "--image-shape needs a --model of images"},
-      {{"--best=f1"}, "--best needs a U-Net where it is iou or f1"},
+      {{"--best=f1"}, "--best needs a U-Net for iou and f1"},
       {{"--best=accuracy", "--model=unet16"}, "--best needs a --model that learns labels"},
       {{"--best=lost"}, "--best: must be one of accuracy, iou, f1, loss, not lost; did you mean"},
       {{"--log-every=1", "--checkpoint-every=off"}, "--log-every needs --json, or a folder"},
