@@ -18,7 +18,7 @@ void only_in_release();
 std::filesystem::path test_data(const std::string& name = {});
 
 /// Trains with these options of `train`, two workers, without checkpoints. Gives a number of the
-/// final line, such as test_accuracy.
+/// final line, such as test_accuracy, and prints it with the seconds from the first step on.
 double held_out(const std::string& figure, std::vector<std::string> arguments,
                 std::chrono::minutes limit = std::chrono::minutes(5));
 
