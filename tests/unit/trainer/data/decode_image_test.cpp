@@ -84,6 +84,7 @@ TEST_CASE("every kind of JPEG and PNG has the pixels that Pillow gives it") {
       {"png/colour", 20, 28, {{{40, 220, 60}, {159, 196, 123}, {75, 132, 119}}}},
       {"png/grey", 20, 28, {{{148, 148, 148}, {177, 177, 177}, {113, 113, 113}}}},
       {"png/grey_alpha", 20, 28, {{{148, 148, 148}, {177, 177, 177}, {113, 113, 113}}}},
+      {"png/interlaced", 20, 28, {{{40, 220, 60}, {159, 196, 123}, {75, 132, 119}}}},
       {"png/one_bit", 20, 28, {{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}}},
       {"png/palette", 20, 28, {{{58, 200, 78}, {152, 200, 118}, {58, 116, 120}}}},
       {"png/turned", 28, 20, {{{40, 68, 136}, {61, 204, 77}, {117, 108, 149}}}},
@@ -107,6 +108,8 @@ TEST_CASE("every kind of JPEG and PNG has the pixels that Pillow gives it") {
     CHECK(std::abs(pixel_of(grey, 3, 17)[0] - luma) <= (is_jpeg ? 2 : 0));
   }
   CHECK(pixel_of(decode_image(file_of("png/one_bit"), 1, ""), 0, 1)[0] == 255);
+  CHECK(decode_image(file_of("png/interlaced"), 3, "").pixels ==
+        decode_image(file_of("png/colour"), 3, "").pixels);
 }
 
 TEST_CASE("what decoding holds is counted: the file, pixels and their copies, coefficients") {
@@ -127,8 +130,8 @@ TEST_CASE("what decoding holds is counted: the file, pixels and their copies, co
 }
 
 TEST_CASE("a file that is cut short anywhere is refused with its name") {
-  for (const char* name :
-       {"jpeg/colour", "jpeg/progressive", "jpeg/cmyk", "png/colour", "png/palette"}) {
+  for (const char* name : {"jpeg/colour", "jpeg/progressive", "jpeg/cmyk", "png/colour",
+                           "png/interlaced", "png/palette"}) {
     const Bytes whole = file_of(name);
     // A PNG's last chunk, of 12 bytes, holds nothing.
     const std::size_t needed = whole.size() - (std::string(name).starts_with("png") ? 12 : 2);
