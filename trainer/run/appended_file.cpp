@@ -11,10 +11,13 @@
 namespace ddprun::trainer {
 
 AppendedFile::AppendedFile(const std::filesystem::path& path) : path_(path.string()) {
-  std::error_code ignored;  // open() says why
-  std::filesystem::create_directories(path.parent_path(), ignored);
+  std::error_code no_folder;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), no_folder);
   fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd_) throw std::system_error(errno, std::generic_category(), path_);
+  if (fd_) return;
+  // Of a folder that could not be made open() knows only that it is missing.
+  if (no_folder) throw std::system_error(no_folder, path_);
+  throw std::system_error(errno, std::generic_category(), path_);
 }
 
 void AppendedFile::append(const std::string& piece) {

@@ -123,6 +123,17 @@ TEST_CASE("a line that a crash of the machine cut off costs no line of the next 
   CHECK(nlohmann::json::parse(lines[3])["step"] == 2);
 }
 
+TEST_CASE("a folder that cannot be made is told with the reason, and not as missing") {
+  // Nobody makes folders there.
+  const std::string file = "/sys/ddprun-test/metrics.jsonl";
+  const std::string told = ddprun::test::captured_stderr([&] {
+    Report report({.place = {}, .metrics = file, .log_every = 1});
+    report.interval(after(1), std::chrono::steady_clock::now());
+  });
+  CHECK_THAT(told, Catch::Matchers::StartsWith("train: warning: " + file + ": "));
+  CHECK(told.find("No such file") == std::string::npos);
+}
+
 TEST_CASE("names in what is reported cannot control a terminal or begin another line") {
   const ddprun::test::TempDir directory;
   const std::string name = "a\n\x1b[31m.jpg";
