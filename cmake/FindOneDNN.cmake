@@ -1,10 +1,12 @@
-# Finds oneDNN 2.6 or newer: OneDNN_FOUND, OneDNN_VERSION and the target OneDNN::dnnl. (The package's own CMake files
-# insist on OpenCL, which the CPU engine does not need.)
+# Finds oneDNN 2.6 or newer: OneDNN_FOUND, OneDNN_VERSION, OneDNN_WITHOUT_THREADS (true where it computes on its caller's
+# threads) and the target OneDNN::dnnl. (The package's own CMake files insist on OpenCL, which the CPU engine does not need.)
 find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(ONEDNN_LIBRARY dnnl)
 if(ONEDNN_INCLUDE_DIR)
   file(STRINGS ${ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h onednn_version_lines REGEX "#define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
   string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+).*" "\\1.\\2.\\3" OneDNN_VERSION "${onednn_version_lines}")
+  file(STRINGS ${ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_config.h onednn_threads REGEX "^#define DNNL_CPU_RUNTIME DNNL_RUNTIME_THREADPOOL")
+  string(COMPARE NOTEQUAL "${onednn_threads}" "" OneDNN_WITHOUT_THREADS)
 endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(OneDNN REQUIRED_VARS ONEDNN_LIBRARY ONEDNN_INCLUDE_DIR VERSION_VAR OneDNN_VERSION)

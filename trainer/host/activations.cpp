@@ -9,29 +9,29 @@ namespace ddprun::trainer {
 namespace {
 
 template <class T>
-DDPRUN_VECTOR_CLONES DDPRUN_VECTOR_FLATTEN void gelu_forward(const T* input, std::size_t count,
-                                                             T* output) {
+DDPRUN_TEMPLATE_CLONES DDPRUN_VECTOR_FLATTEN void gelu_forward(const T* input, std::size_t count,
+                                                               T* output) {
   for (std::size_t i = 0; i < count; ++i) Gelu{}(output[i], input[i]);
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES DDPRUN_VECTOR_FLATTEN void gelu_backward(const T* output_gradient,
-                                                              const T* input, std::size_t count,
-                                                              T* input_gradient) {
+DDPRUN_TEMPLATE_CLONES DDPRUN_VECTOR_FLATTEN void gelu_backward(const T* output_gradient,
+                                                                const T* input, std::size_t count,
+                                                                T* input_gradient) {
   for (std::size_t i = 0; i < count; ++i)
     GeluBackward{}(input_gradient[i], output_gradient[i], input[i]);
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES DDPRUN_VECTOR_FLATTEN void tanh_forward(const T* input, std::size_t count,
-                                                             T* output) {
+DDPRUN_TEMPLATE_CLONES DDPRUN_VECTOR_FLATTEN void tanh_forward(const T* input, std::size_t count,
+                                                               T* output) {
   for (std::size_t i = 0; i < count; ++i) Tanh{}(output[i], input[i]);
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES DDPRUN_VECTOR_FLATTEN void tanh_backward(const T* output_gradient,
-                                                              const T* output, std::size_t count,
-                                                              T* input_gradient) {
+DDPRUN_TEMPLATE_CLONES DDPRUN_VECTOR_FLATTEN void tanh_backward(const T* output_gradient,
+                                                                const T* output, std::size_t count,
+                                                                T* input_gradient) {
   for (std::size_t i = 0; i < count; ++i)
     TanhBackward{}(input_gradient[i], output_gradient[i], output[i]);
 }

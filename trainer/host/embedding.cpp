@@ -13,15 +13,15 @@ namespace {
 constexpr std::size_t kFirstPosition = 2;  // RoBERTa's; its padding has 1
 
 template <class T>
-DDPRUN_VECTOR_CLONES void add_rows(const T* word, const T* type, const T* position,
-                                   std::size_t channels, T* to) {
+DDPRUN_TEMPLATE_CLONES void add_rows(const T* word, const T* type, const T* position,
+                                     std::size_t channels, T* to) {
   for (std::size_t c = 0; c < channels; ++c)
     store(to[c], load(word[c]) + load(type[c]) + load(position[c]));
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES void add_to_rows(const T* gradient, std::size_t channels, float* word,
-                                      float* position, float* type) {
+DDPRUN_TEMPLATE_CLONES void add_to_rows(const T* gradient, std::size_t channels, float* word,
+                                        float* position, float* type) {
   for (std::size_t c = 0; c < channels; ++c) word[c] += load(gradient[c]);
   for (std::size_t c = 0; c < channels; ++c) position[c] += load(gradient[c]);
   for (std::size_t c = 0; c < channels; ++c) type[c] += load(gradient[c]);

@@ -11,19 +11,19 @@
 namespace ddprun::trainer {
 
 template <class T>
-DDPRUN_VECTOR_CLONES void relu_forward(const T* input, T* output, std::size_t count) {
+DDPRUN_TEMPLATE_CLONES void relu_forward(const T* input, T* output, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) Relu{}(output[i], input[i]);
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES void relu_backward(const T* output_gradient, const T* output,
-                                        T* input_gradient, std::size_t count) {
+DDPRUN_TEMPLATE_CLONES void relu_backward(const T* output_gradient, const T* output,
+                                          T* input_gradient, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     ReluBackward{}(input_gradient[i], output_gradient[i], output[i]);
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES void add(const T* a, const T* b, T* sum, std::size_t count) {
+DDPRUN_TEMPLATE_CLONES void add(const T* a, const T* b, T* sum, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) Add{}(sum[i], a[i], b[i]);
 }
 
@@ -60,9 +60,9 @@ void load_bfloat16(const BFloat16* from, std::span<float> values) {
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES void softmax_cross_entropy(const T* logits, int classes,
-                                                std::span<const std::int32_t> labels,
-                                                std::int64_t place, Counters& counters) {
+DDPRUN_TEMPLATE_CLONES void softmax_cross_entropy(const T* logits, int classes,
+                                                  std::span<const std::int32_t> labels,
+                                                  std::int64_t place, Counters& counters) {
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const std::size_t start = row * static_cast<std::size_t>(classes);
     const RowResult one =
@@ -73,9 +73,9 @@ DDPRUN_VECTOR_CLONES void softmax_cross_entropy(const T* logits, int classes,
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES void softmax_cross_entropy_backward(const T* logits, int classes,
-                                                         std::span<const std::int32_t> labels,
-                                                         float factor, T* gradient) {
+DDPRUN_TEMPLATE_CLONES void softmax_cross_entropy_backward(const T* logits, int classes,
+                                                           std::span<const std::int32_t> labels,
+                                                           float factor, T* gradient) {
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const std::size_t start = row * static_cast<std::size_t>(classes);
     SoftmaxCrossEntropy{}(logits + start, classes, labels[row], factor, gradient + start);
@@ -85,15 +85,15 @@ DDPRUN_VECTOR_CLONES void softmax_cross_entropy_backward(const T* logits, int cl
 namespace {
 
 template <class T>
-DDPRUN_VECTOR_CLONES void pixel_losses(const T* logits, const float* targets, std::size_t count,
-                                       float positive_weight, float* losses) {
+DDPRUN_TEMPLATE_CLONES void pixel_losses(const T* logits, const float* targets, std::size_t count,
+                                         float positive_weight, float* losses) {
   const BinaryCrossEntropy loss{positive_weight};
   for (std::size_t i = 0; i < count; ++i) losses[i] = loss(logits[i], targets[i]);
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES void count_pixels(const T* logits, const float* targets, std::size_t count,
-                                       Counters& counters) {
+DDPRUN_TEMPLATE_CLONES void count_pixels(const T* logits, const float* targets, std::size_t count,
+                                         Counters& counters) {
   std::int64_t both = 0;
   std::int64_t predicted = 0;
   std::int64_t wanted = 0;
@@ -131,9 +131,9 @@ void binary_cross_entropy(const T* logits, const float* targets, std::size_t pix
 }
 
 template <class T>
-DDPRUN_VECTOR_CLONES void binary_cross_entropy_backward(const T* logits, const float* targets,
-                                                        std::size_t count, float positive_weight,
-                                                        float factor, T* gradient) {
+DDPRUN_TEMPLATE_CLONES void binary_cross_entropy_backward(const T* logits, const float* targets,
+                                                          std::size_t count, float positive_weight,
+                                                          float factor, T* gradient) {
   const BinaryCrossEntropyBackward backward{positive_weight, factor};
   for (std::size_t i = 0; i < count; ++i) backward(gradient[i], logits[i], targets[i]);
 }

@@ -17,8 +17,8 @@ struct Rows {
 };
 
 template <class T>
-DDPRUN_VECTOR_CLONES void normalize(const Rows& rows, const T* input, const float* weight,
-                                    const float* bias, T* output, RowMoments* moments) {
+DDPRUN_TEMPLATE_CLONES void normalize(const Rows& rows, const T* input, const float* weight,
+                                      const float* bias, T* output, RowMoments* moments) {
   const std::size_t n = rows.channels;
   const auto count = static_cast<float>(n);
   for (std::size_t row = 0; row < rows.count; ++row, input += n, output += n) {
@@ -50,9 +50,9 @@ struct Gradients {
 };
 
 template <class T>
-DDPRUN_VECTOR_CLONES void backward_rows(const Rows& rows, const T* input, const T* slopes,
-                                        const float* weight, const RowMoments* moments,
-                                        const Gradients<T>& to) {
+DDPRUN_TEMPLATE_CLONES void backward_rows(const Rows& rows, const T* input, const T* slopes,
+                                          const float* weight, const RowMoments* moments,
+                                          const Gradients<T>& to) {
   const std::size_t n = rows.channels;
   const auto count = static_cast<float>(n);
   float* __restrict const weight_sum = to.weight;

@@ -19,6 +19,9 @@ inline const dnnl::engine& cpu() {
   return engine;
 }
 
+/// Of the calling thread: what runs in it has the threads that set_thread_count() gave this one.
+dnnl::stream& stream();
+
 inline dnnl::primitive_attr attributes() {
   dnnl::primitive_attr attributes;
   // Memory of our own: nothing is shared between executors that run side by side, nothing is
@@ -87,15 +90,14 @@ class Kernel {
   /// `scratch`: scratch_bytes() of memory, as it may be.
   void run(std::byte* scratch) {
     set(DNNL_ARG_SCRATCHPAD, scratch);
-    primitive_.execute(stream_, arguments_);
-    stream_.wait();
+    primitive_.execute(stream(), arguments_);
+    stream().wait();
   }
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
   dnnl::primitive primitive_;
   std::size_t scratch_bytes_;
-  dnnl::stream stream_{cpu()};
   std::unordered_map<int, memory> arguments_;
 };
 

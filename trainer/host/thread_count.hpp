@@ -2,14 +2,20 @@
 // nothing outside a run's own settings may change it.
 #pragma once
 
+#include <functional>
+
 namespace ddprun::trainer {
 
 /// From now on parallel regions started by the calling thread have exactly `threads` threads,
 /// whatever OMP_NUM_THREADS, OMP_DYNAMIC and the CPU mask say. Throws DataError if OMP_THREAD_LIMIT
-/// forbids that.
+/// forbids that, or the system refuses a thread.
 void set_thread_count(int threads);
 
 /// How many that is.
 int thread_count();
+
+/// Without OpenMP only: calls range(begin, end) for ranges that together are 0 to `count`, on these
+/// threads. `range` must not throw.
+void for_ranges(int count, const std::function<void(int begin, int end)>& range);
 
 }  // namespace ddprun::trainer
