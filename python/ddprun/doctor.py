@@ -64,6 +64,7 @@ def programs() -> Iterator[Finding]:
         text = _first_line([str(own), "--version"])
         yield Finding("ddprun", f"{own}: {text or 'does not run'}",
                       "" if text else "nothing can be started (noexec, an older glibc?): type that path to see the error")
+        yield trainer(own)
     first = on_path("ddprun", os.environ.get("PATH", ""))
     if not first:
         yield Finding("on PATH", "no ddprun", "type python -m ddprun, or activate the environment")
@@ -87,6 +88,16 @@ def torchrun() -> Iterator[Finding]:
         yield Finding("torchrun", f"{path}: starts ddprun")
     else:
         yield Finding("torchrun", f"{path}: not ddprun", 'with pip install "ddprun[torchrun]" it would start ddprun, too')
+
+
+def trainer(own: pathlib.Path) -> Finding:
+    """The bundled trainer, where ddprun looks for it."""
+    cost = "only the bundled trainer can't be started: "
+    for file in (own.parent.parent / "libexec" / "ddprun" / "train", own.parent / "train"):
+        if file.is_file():
+            text = _first_line([str(file), "--version"])
+            return Finding("train", f"{file}: {text or 'does not run'}", "" if text else cost + "type that path to see the error")
+    return Finding("train", "missing from this installation", cost + "pip install --force-reinstall ddprun")
 
 
 def python() -> Iterator[Finding]:

@@ -38,6 +38,12 @@ SCRIPTS = {
 }
 
 
+# What lintian would call an error.
+LINTIAN = """# train has libjpeg, libpng and zlib linked in, so that it runs on systems with other versions of them.
+ddprun: embedded-library * [usr/libexec/ddprun/train]
+"""
+
+
 def part_of(name: str) -> str:
     """The package that a staged file belongs to."""
     if name.startswith("include/"):
@@ -85,6 +91,8 @@ def package_files_of(staged: list[File], package: str, version: str, maintainer:
              if part_of(file.name) == package and pathlib.PurePath(file.name).name not in ("LICENSE", "THIRD_PARTY_NOTICES")]
     files.append(File(f"usr/share/doc/{package}/copyright", copyright_text()))
     files.append(File(f"usr/share/doc/{package}/changelog.Debian.gz", changelog(package, version, maintainer, seconds)))
+    if package == "ddprun":
+        files.append(File("usr/share/lintian/overrides/ddprun", LINTIAN.encode()))
     if package == "ddprun-rdzvd":
         unit = (ROOT / "rendezvous/daemon/packaging/rdzvd.service.in").read_text().replace("@RDZVD@", "/usr/bin/rdzvd")
         files.append(File("lib/systemd/system/rdzvd.service", unit.encode()))

@@ -9,7 +9,7 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The first moment that a zip file can hold.
 EARLIEST = 315532800
-PROGRAMS = ("bin/ddprun", "bin/rdzvd")
+PROGRAMS = ("bin/ddprun", "bin/rdzvd", "libexec/ddprun/train")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Writes the SBOM of a release: SPDX 2.3 in JSON, with the files and what is linked into their programs.
 
-The parts and their licences are the table of THIRD_PARTY_NOTICES; their versions are those that scripts/package has used.
+The parts and their licences are the table of THIRD_PARTY_NOTICES; their versions are those that scripts/package has used:
+Debian's header packages, PyPI's ziglang, and Debian's sources of oneDNN.
 """
 
 import argparse
@@ -38,10 +39,11 @@ class Used:
     name: str
     version: str
     kind: str
+    qualifiers: str = ""
 
     def locator(self) -> str:
         """Its package URL."""
-        return f"pkg:{self.kind}/{self.name}@{urllib.parse.quote(self.version, safe='')}"
+        return f"pkg:{self.kind}/{self.name}@{urllib.parse.quote(self.version, safe='')}{self.qualifiers}"
 
 
 def parts(notices: str) -> list[Part]:
@@ -51,12 +53,13 @@ def parts(notices: str) -> list[Part]:
     return found
 
 
-def used_packages(headers: str, tools: str) -> list[Used]:
-    """What scripts/package wrote down: `NAME VERSION ...` of Debian's packages, `NAME==VERSION ...` of PyPI's."""
+def used_packages(headers: str, tools: str, onednn: str) -> list[Used]:
+    """What scripts/package wrote down: `NAME VERSION ...` of Debian's packages, `NAME==VERSION ...` of PyPI's, `VERSION ...` of oneDNN."""
     words = headers.split()
     if len(words) % 2 or not words:
         raise SystemExit("release: build/package/headers/versions is not a list of packages and versions: remove build/package/headers, and build again")
     debian = [Used(name, version, "deb/debian") for name, version in zip(words[::2], words[1::2])]
+    debian.append(Used("onednn", onednn.split()[0], "deb/debian", "?arch=source"))
     return debian + [Used(name, version, "pypi") for name, version in re.findall(r"(\S+)==(\S+)", tools) if name not in TOOLS]
 
 
@@ -139,7 +142,7 @@ def main() -> None:
     parser.add_argument("--output", type=pathlib.Path, required=True, help="the SBOM")
     given = parser.parse_args()
     try:
-        used = used_packages((given.used / "headers" / "versions").read_text(), (given.used / "venv" / "packages").read_text())
+        used = used_packages(*((given.used / name).read_text() for name in ("headers/versions", "venv/packages", "onednn/installed/made-of")))
     except OSError as error:
         raise SystemExit(f"release: {error.filename}: {error.strerror}: scripts/package writes it; run that first") from None
     table = parts((package_files.ROOT / "THIRD_PARTY_NOTICES").read_text(encoding="utf-8"))

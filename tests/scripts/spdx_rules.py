@@ -7,16 +7,18 @@ import re
 
 IDENTIFIER = re.compile(r"SPDXRef-[A-Za-z0-9.-]+")
 # The licences and exceptions of the SPDX licence list that occur here.
-LICENSES = {"Apache-2.0", "BSD-3-Clause", "BSL-1.0", "GPL-3.0-or-later", "ISC", "MIT"}
+LICENSES = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "GPL-3.0-or-later", "IJG", "ISC", "MIT", "Zlib", "libpng-2.0"}
 EXCEPTIONS = {"GCC-exception-3.1", "LLVM-exception"}
 RELATIONSHIPS = {"DESCRIBES", "STATIC_LINK", "GENERATED_FROM"}
 DIGITS = {"SHA1": 40, "SHA256": 64}
 
 
 def license_is_valid(text):
-    words = str(text).split(" ")
-    return text == "NOASSERTION" or words in ([word] for word in LICENSES) or (
-        len(words) == 3 and words[0] in LICENSES and words[1] == "WITH" and words[2] in EXCEPTIONS)
+    for part in str(text).split(" AND "):
+        license_, _, exception = part.partition(" WITH ")
+        if license_ not in LICENSES or (exception or part != license_) and exception not in EXCEPTIONS:
+            return text == "NOASSERTION"
+    return True
 
 
 def required(element, fields, name):
@@ -52,7 +54,7 @@ def package_violations(package):
         found.append(f"{name} has no packageVerificationCode")
     for reference in package.get("externalRefs", []):
         found += required(reference, ("referenceCategory", "referenceType", "referenceLocator"), f"a reference of {name}")
-        if not re.fullmatch(r"pkg:[a-z]+(/[A-Za-z0-9.+_-]+)+@[A-Za-z0-9.%_~-]+", reference.get("referenceLocator", "")):
+        if not re.fullmatch(r"pkg:[a-z]+(/[A-Za-z0-9.+_-]+)+@[A-Za-z0-9.%_~-]+(\?arch=source)?", reference.get("referenceLocator", "")):
             found.append(f"{name}: {reference.get('referenceLocator')} is no package URL")
     return found
 

@@ -27,7 +27,7 @@ import package_tarball  # noqa: E402
 import package_wheel  # noqa: E402
 import test_package  # noqa: E402
 
-STAGED = {"bin/ddprun": 0o755, "bin/rdzvd": 0o755, "share/man/man1/ddprun.1": 0o644,
+STAGED = {"bin/ddprun": 0o755, "bin/rdzvd": 0o755, "libexec/ddprun/train": 0o755, "share/man/man1/ddprun.1": 0o644,
           "include/ddprun/ddprun_progress.h": 0o644, "share/bash-completion/completions/ddprun": 0o644}
 
 
@@ -87,7 +87,7 @@ class Packed(unittest.TestCase):
         archive = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage)))
         names = archive.namelist()
         for name in ("ddprun/__init__.py", "ddprun/__main__.py", "ddprun/doctor.py", "ddprun/py.typed", "ddprun/_version.py",
-                     "ddprun-1.2.3.data/scripts/ddprun", "ddprun-1.2.3.data/scripts/rdzvd",
+                     "ddprun-1.2.3.data/scripts/ddprun", "ddprun-1.2.3.data/scripts/rdzvd", "ddprun-1.2.3.data/data/libexec/ddprun/train",
                      "ddprun-1.2.3.data/data/share/man/man1/ddprun.1",
                      "ddprun-1.2.3.data/data/include/ddprun/ddprun_progress.h",
                      "ddprun-1.2.3.dist-info/licenses/LICENSE", "ddprun-1.2.3.dist-info/licenses/THIRD_PARTY_NOTICES"):
@@ -95,7 +95,7 @@ class Packed(unittest.TestCase):
         self.assertFalse([name for name in names if "__pycache__" in name])
         self.assertIn("\nTag: py3-none-manylinux_2_28_x86_64\n", archive.read("ddprun-1.2.3.dist-info/WHEEL").decode())
         for entry in archive.infolist():
-            self.assertEqual(bool(entry.external_attr >> 16 & 0o111), "/scripts/" in entry.filename, entry.filename)
+            self.assertEqual(bool(entry.external_attr >> 16 & 0o111), bool(re.search("/(scripts|libexec)/", entry.filename)), entry.filename)
 
     def test_the_metadata_of_a_wheel_begin_with_its_fields_and_end_with_the_readme(self):
         text = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage))).read("ddprun-1.2.3.dist-info/METADATA").decode()
@@ -181,7 +181,7 @@ class Packed(unittest.TestCase):
             first[package] = path.read_bytes()
             listed = subprocess.run(["dpkg-deb", "-c", path], capture_output=True, text=True, check=True).stdout
             names[package] = {line.split()[5].removeprefix("./") for line in listed.splitlines() if not line.endswith("/")}
-        self.assertLessEqual({"usr/bin/ddprun", "usr/share/man/man1/ddprun.1.gz", "usr/share/doc/ddprun/docs/rdzvd.md"}, names["ddprun"])
+        self.assertLessEqual({"usr/bin/ddprun", "usr/libexec/ddprun/train", "usr/share/lintian/overrides/ddprun", "usr/share/man/man1/ddprun.1.gz", "usr/share/doc/ddprun/docs/rdzvd.md"}, names["ddprun"])
         self.assertEqual(names["ddprun-rdzvd"], {
             "usr/bin/rdzvd", "usr/share/bash-completion/completions/rdzvd", "lib/systemd/system/rdzvd.service", "etc/default/rdzvd",
             "usr/share/doc/ddprun-rdzvd/copyright", "usr/share/doc/ddprun-rdzvd/changelog.Debian.gz"})

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -143,6 +144,20 @@ sys.exit(3 if os.path.exists(ready) else 4)
         for words in (f"{self.ddprun}: ddprun ", r"level +(tree|cgroup|pidns)\n", r"kernel +\d", r"libc +glibc 2\.\d", r"port 29500 +\w",
                       r"open files +\w", r"ddprun finds +\w", r"Python +3\."):
             self.assertRegex(done.stdout, words if "\\" in words else re.escape(words))
+
+    def test_the_doctor_tells_whether_the_bundled_trainer_runs(self):
+        done = self.run_program(self.python, "-m", "ddprun.doctor")
+        self.assertRegex(done.stdout, r"train +missing from this installation\n +-> only the bundled trainer")
+        train = self.venv / "libexec" / "ddprun" / "train"
+        train.parent.mkdir(parents=True)
+        self.addCleanup(shutil.rmtree, train.parent)
+        for text, found in (("echo train 1.2.3", rf"{re.escape(str(train))}: train 1.2.3\n"),
+                            ("exit 127", rf"{re.escape(str(train))}: does not run\n +-> only the bundled trainer")):
+            train.write_text(f"#!/bin/sh\n{text}\n")
+            train.chmod(0o755)
+            done = self.run_program(self.python, "-m", "ddprun.doctor")
+            self.assertRegex(done.stdout, found)
+            self.assertEqual(done.returncode, 0)
 
     def test_the_doctor_tells_which_ddprun_comes_first_on_path(self):
         other = self.folder / "other" / "ddprun"
