@@ -17,13 +17,20 @@ void launch(Gpu& gpu, unsigned blocks, const Kernel& kernel) {
   gpu.launch(Stream::compute, launch_of(kernel, blocks));
 }
 
-/// One thread an element, as far as blocks go: `launch(Launch)` is called once, and not for no
-/// elements.
+/// One thread for each element, or for each Kernel::kValues of them, as far as blocks go.
+template <class Kernel>
+Launch launch_covering(std::size_t elements, const Kernel& kernel) {
+  std::size_t threads = elements;
+  if constexpr (requires { Kernel::kValues; })
+    threads = (elements + Kernel::kValues - 1) / Kernel::kValues;
+  const std::size_t blocks = (threads + kBlockThreads - 1) / kBlockThreads;
+  return launch_of(kernel, static_cast<unsigned>(std::min(blocks, kBlocksMax)));
+}
+
+/// `launch(Launch)` is called once, and not for no elements.
 template <std::invocable<const Launch&> Function, class Kernel>
 void launch_over(const Function& launch, std::size_t elements, const Kernel& kernel) {
-  if (elements == 0) return;
-  const std::size_t blocks = (elements + kBlockThreads - 1) / kBlockThreads;
-  launch(launch_of(kernel, static_cast<unsigned>(std::min(blocks, kBlocksMax))));
+  if (elements > 0) launch(launch_covering(elements, kernel));
 }
 
 /// The same on a stream of a GPU.

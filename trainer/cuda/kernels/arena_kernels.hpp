@@ -7,42 +7,52 @@
 #include "trainer/compute/counters.hpp"
 #include "trainer/compute/gradient_norm.hpp"
 #include "trainer/compute/numeric.hpp"
+#include "trainer/compute/ops.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/step_state.hpp"
 #include "trainer/cuda/kernel.hpp"
+#include "trainer/cuda/kernels/packs.hpp"
 
 namespace ddprun::trainer::cuda {
 
 struct AddInto {
+  static constexpr std::size_t kValues = kPackValues<float>;
   float* sum;
   const float* addend;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride()) sum[i] += addend[i];
+    map_values(at, count, sum, Add{}, sum, addend);
   }
 };
 
 /// Floats to values as layers keep them.
 template <class T>
 struct StoreFloats {
+  static constexpr std::size_t kValues = kPackValues<T>;
   const float* from;
   T* to;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride()) store(to[i], from[i]);
+    map_values(at, count, to, CastShadow{}, from);
   }
 };
 
 /// And back: to[i] = from[i], or added to what is there.
 template <class T>
 struct WidenValues {
+  static constexpr std::size_t kValues = kPackValues<T>;
   const T* from;
   float* to;
   bool adds;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride())
-      to[i] = adds ? to[i] + load(from[i]) : load(from[i]);
+    if (adds) {
+      map_values(
+          at, count, to, [](float& sum, float old, T value) { sum = old + load(value); }, to, from);
+    } else {
+      map_values(
+          at, count, to, [](float& wide, T value) { wide = load(value); }, from);
+    }
   }
 };
 

@@ -6,6 +6,7 @@
 #include "trainer/compute/activation_ops.hpp"
 #include "trainer/compute/ops.hpp"
 #include "trainer/cuda/kernel.hpp"
+#include "trainer/cuda/kernels/packs.hpp"
 
 namespace ddprun::trainer::cuda {
 
@@ -13,48 +14,63 @@ namespace ddprun::trainer::cuda {
 
 template <class T>
 struct ReluForward {
+  static constexpr std::size_t kValues = kPackValues<T>;
   const T* input;
   T* output;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride()) Relu{}(output[i], input[i]);
+    map_values(at, count, output, Relu{}, input);
   }
 };
 
 template <class T>
 struct ReluGradient {
+  static constexpr std::size_t kValues = kPackValues<T>;
   const T* output_gradient;
   const T* output;
   T* input_gradient;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride())
-      ReluBackward{}(input_gradient[i], output_gradient[i], output[i]);
+    map_values(at, count, input_gradient, ReluBackward{}, output_gradient, output);
   }
 };
 
 /// May add in place.
 template <class T>
 struct AddValues {
+  static constexpr std::size_t kValues = kPackValues<T>;
   const T* a;
   const T* b;
   T* sum;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride()) Add{}(sum[i], a[i], b[i]);
+    map_values(at, count, sum, Add{}, a, b);
   }
 };
 
 /// values[row][channel] += bias[channel]
 template <class T>
 struct AddBias {
+  static constexpr std::size_t kValues = kPackValues<T>;
   T* values;
   const T* bias;
   std::size_t channels;
-  std::size_t count;
+  std::size_t count;  ///< a multiple of `channels`
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride())
-      store(values[i], load(values[i]) + load(bias[i % channels]));
+    if (channels % kValues == 0 && lie_as_packs<kValues>(values, bias)) {
+      add<kValues>(at);
+    } else {
+      add<1>(at);
+    }
+  }
+
+ private:
+  template <std::size_t kCount>
+  DDPRUN_HOST_DEVICE void add(const ThreadPlace& at) const {
+    each_pack<kCount>(at, count, [&](std::size_t i) {
+      map_pack<kCount>(values + i, Add{}, read_pack<kCount>(values + i),
+                       read_pack<kCount>(bias + i % channels));
+    });
   }
 };
 
@@ -77,6 +93,7 @@ struct TransposeImages {
 /// Copies a range of `channels` channels between images with other numbers of channels.
 template <class T>
 struct CopyChannels {
+  static constexpr std::size_t kValues = kPackValues<T>;
   const T* from;
   T* to;
   std::size_t from_channels, from_first;
@@ -84,12 +101,27 @@ struct CopyChannels {
   std::size_t channels;
   std::size_t count;  ///< pixels x channels
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride()) {
+    const bool fits = channels % kValues == 0 && from_channels % kValues == 0 &&
+                      from_first % kValues == 0 && to_channels % kValues == 0 &&
+                      to_first % kValues == 0 && lie_as_packs<kValues>(from, to);
+    if (fits) {
+      copy<kValues>(at);
+    } else {
+      copy<1>(at);
+    }
+  }
+
+ private:
+  template <std::size_t kCount>
+  DDPRUN_HOST_DEVICE void copy(const ThreadPlace& at) const {
+    each_pack<kCount>(at, count, [&](std::size_t i) {
       const std::size_t pixel = i / channels;
       const std::size_t channel = i % channels;
-      to[pixel * to_channels + to_first + channel] =
-          from[pixel * from_channels + from_first + channel];
-    }
+      map_pack<kCount>(
+          to + pixel * to_channels + to_first + channel,
+          [](T& copied, const T& value) { copied = value; },
+          read_pack<kCount>(from + pixel * from_channels + from_first + channel));
+    });
   }
 };
 
@@ -117,24 +149,25 @@ struct PadChannels {
 /// Gelu, Tanh.
 template <class T, class Function>
 struct Activate {
+  static constexpr std::size_t kValues = kPackValues<T>;
   const T* input;
   T* output;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride()) Function{}(output[i], input[i]);
+    map_values(at, count, output, Function{}, input);
   }
 };
 
 /// `kept`: what the slope is computed from, GELU's input or tanh's output.
 template <class T, class Function>
 struct ActivationGradient {
+  static constexpr std::size_t kValues = kPackValues<T>;
   const T* output_gradient;
   const T* kept;
   T* input_gradient;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride())
-      Function{}(input_gradient[i], output_gradient[i], kept[i]);
+    map_values(at, count, input_gradient, Function{}, output_gradient, kept);
   }
 };
 

@@ -7,6 +7,7 @@
 #include "trainer/compute/layer_norm_ops.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/cuda/kernel.hpp"
+#include "trainer/cuda/kernels/packs.hpp"
 #include "trainer/cuda/kernels/sum_kernels.hpp"
 
 namespace ddprun::trainer::cuda {
@@ -15,8 +16,29 @@ inline constexpr float kBatchNormEpsilon = 1e-5F;  ///< PyTorch's
 
 // T: float, Half, BFloat16. Values: rows x channels.
 
-/// What a batch norm does with one value, and what its backward needs to do that again. All
-/// vectors: channels.
+/// What a batch norm does with the values of one channel, and what its backward needs to do that
+/// again.
+struct BatchNormChannel {
+  float weight, bias, mean, variance;
+  bool relu;
+
+  [[nodiscard]] DDPRUN_HOST_DEVICE float reciprocal() const {
+    return 1.0F / std::sqrt(variance + kBatchNormEpsilon);
+  }
+  [[nodiscard]] DDPRUN_HOST_DEVICE float normal(float value) const {
+    return (value - mean) * reciprocal();
+  }
+  /// Before the ReLU.
+  [[nodiscard]] DDPRUN_HOST_DEVICE float scaled(float normal) const {
+    return normal * weight + bias;
+  }
+  /// The slope that passes the ReLU of a value.
+  [[nodiscard]] DDPRUN_HOST_DEVICE float passed(float slope, float normal) const {
+    return relu && scaled(normal) <= 0.0F ? 0.0F : slope;
+  }
+};
+
+/// All vectors: channels.
 struct BatchNormChannels {
   const float* weight;
   const float* bias;
@@ -25,35 +47,58 @@ struct BatchNormChannels {
   std::size_t channels;
   bool relu;
 
-  [[nodiscard]] DDPRUN_HOST_DEVICE float reciprocal(std::size_t channel) const {
-    return 1.0F / std::sqrt(variance[channel] + kBatchNormEpsilon);
+  [[nodiscard]] DDPRUN_HOST_DEVICE BatchNormChannel at(std::size_t channel) const {
+    return {weight[channel], bias[channel], mean[channel], variance[channel], relu};
   }
-  [[nodiscard]] DDPRUN_HOST_DEVICE float normal(float value, std::size_t channel) const {
-    return (value - mean[channel]) * reciprocal(channel);
+
+  template <std::size_t kCount>
+  struct Side {  ///< channels side by side
+    Pack<float, kCount> weight, bias, mean, variance;
+    bool relu;
+    [[nodiscard]] DDPRUN_HOST_DEVICE BatchNormChannel at(std::size_t k) const {
+      return {weight.values[k], bias.values[k], mean.values[k], variance.values[k], relu};
+    }
+  };
+  template <std::size_t kCount>
+  [[nodiscard]] DDPRUN_HOST_DEVICE bool lie_as_packs() const {
+    return channels % kCount == 0 && cuda::lie_as_packs<kCount>(weight, bias, mean, variance);
   }
-  /// Before the ReLU.
-  [[nodiscard]] DDPRUN_HOST_DEVICE float scaled(float normal, std::size_t channel) const {
-    return normal * weight[channel] + bias[channel];
-  }
-  /// The slope that passes the ReLU of a value.
-  [[nodiscard]] DDPRUN_HOST_DEVICE float passed(float slope, float normal,
-                                                std::size_t channel) const {
-    return relu && scaled(normal, channel) <= 0.0F ? 0.0F : slope;
+  template <std::size_t kCount>
+  [[nodiscard]] DDPRUN_HOST_DEVICE Side<kCount> from(std::size_t first) const {
+    return {read_pack<kCount>(weight + first), read_pack<kCount>(bias + first),
+            read_pack<kCount>(mean + first), read_pack<kCount>(variance + first), relu};
   }
 };
 
 template <class T>
 struct BatchNormForward {
+  static constexpr std::size_t kValues = kPackValues<T>;
   BatchNormChannels norm;
   const T* input;
   T* output;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride()) {
-      const std::size_t channel = i % norm.channels;
-      const float value = norm.scaled(norm.normal(load(input[i]), channel), channel);
-      store(output[i], norm.relu && value < 0.0F ? 0.0F : value);
+    if (norm.lie_as_packs<kValues>() && lie_as_packs<kValues>(input, output)) {
+      run<kValues>(at);
+    } else {
+      run<1>(at);
     }
+  }
+
+ private:
+  template <std::size_t kCount>
+  DDPRUN_HOST_DEVICE void run(const ThreadPlace& at) const {
+    each_pack<kCount>(at, count, [&](std::size_t i) {
+      const auto channels = norm.from<kCount>(i % norm.channels);
+      const auto values = read_pack<kCount>(input + i);
+      Pack<T, kCount> result;
+      for (std::size_t k = 0; k < kCount; ++k) {
+        const BatchNormChannel channel = channels.at(k);
+        const float value = channel.scaled(channel.normal(load(values.values[k])));
+        store(result.values[k], channel.relu && value < 0.0F ? 0.0F : value);
+      }
+      write_pack(output + i, result);
+    });
   }
 };
 
@@ -65,7 +110,8 @@ struct BatchNormBiasTerm {
   const T* slopes;
   DDPRUN_HOST_DEVICE float operator()(std::size_t row, std::size_t channel) const {
     const std::size_t i = row * norm.channels + channel;
-    return norm.passed(load(slopes[i]), norm.normal(load(input[i]), channel), channel);
+    const BatchNormChannel own = norm.at(channel);
+    return own.passed(load(slopes[i]), own.normal(load(input[i])));
   }
 };
 
@@ -77,13 +123,15 @@ struct BatchNormWeightTerm {
   const T* slopes;
   DDPRUN_HOST_DEVICE float operator()(std::size_t row, std::size_t channel) const {
     const std::size_t i = row * norm.channels + channel;
-    const float normal = norm.normal(load(input[i]), channel);
-    return norm.passed(load(slopes[i]), normal, channel) * normal;
+    const BatchNormChannel own = norm.at(channel);
+    const float normal = own.normal(load(input[i]));
+    return own.passed(load(slopes[i]), normal) * normal;
   }
 };
 
 template <class T>
 struct BatchNormGradient {
+  static constexpr std::size_t kValues = kPackValues<T>;
   BatchNormChannels norm;
   const T* input;
   const T* slopes;
@@ -93,15 +141,36 @@ struct BatchNormGradient {
   T* gradient;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    for (std::size_t i = at.element(); i < count; i += at.stride()) {
-      const std::size_t channel = i % norm.channels;
-      const float normal = norm.normal(load(input[i]), channel);
-      const float slope = norm.passed(load(slopes[i]), normal, channel);
-      const float mean_slope = bias_gradient[channel] * row_share;
-      const float mean_product = weight_gradient[channel] * row_share;
-      store(gradient[i], (slope - mean_slope - normal * mean_product) * norm.weight[channel] *
-                             norm.reciprocal(channel));
+    if (norm.lie_as_packs<kValues>() && lie_as_packs<kValues>(weight_gradient, bias_gradient) &&
+        lie_as_packs<kValues>(input, slopes, gradient)) {
+      run<kValues>(at);
+    } else {
+      run<1>(at);
     }
+  }
+
+ private:
+  template <std::size_t kCount>
+  DDPRUN_HOST_DEVICE void run(const ThreadPlace& at) const {
+    each_pack<kCount>(at, count, [&](std::size_t i) {
+      const std::size_t first = i % norm.channels;
+      const auto channels = norm.from<kCount>(first);
+      const auto products = read_pack<kCount>(weight_gradient + first);
+      const auto sums = read_pack<kCount>(bias_gradient + first);
+      const auto values = read_pack<kCount>(input + i);
+      const auto given = read_pack<kCount>(slopes + i);
+      Pack<T, kCount> result;
+      for (std::size_t k = 0; k < kCount; ++k) {
+        const BatchNormChannel channel = channels.at(k);
+        const float normal = channel.normal(load(values.values[k]));
+        const float slope = channel.passed(load(given.values[k]), normal);
+        const float mean_slope = sums.values[k] * row_share;
+        const float mean_product = products.values[k] * row_share;
+        store(result.values[k],
+              (slope - mean_slope - normal * mean_product) * channel.weight * channel.reciprocal());
+      }
+      write_pack(gradient + i, result);
+    });
   }
 };
 
