@@ -17,7 +17,7 @@ class Capture {
   /// A CUDA graph takes about 10 kB of the GPU's memory for each node.
   static constexpr std::uint64_t kBytesPerNode = 10'000;
   /// So all graphs of a worker take up to about 160 MB, about as much as CUDA itself.
-  /// A kind of shard has some 1700 nodes of a U-Net over a ResNet-101, 1400 of textclf large.
+  /// A kind of shard has some 1500 nodes of a U-Net over a ResNet-101, 1300 of textclf large.
   static constexpr std::size_t kNodesMost = 16'384;
 
   /// Of a device that can capture. It outlives this. Once `nodes_most` nodes are kept, nothing

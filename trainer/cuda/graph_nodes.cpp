@@ -21,9 +21,9 @@ struct NodesOf {
   /// The product adds the bias.
   std::size_t operator()(const layer::Linear& /*kind*/) const { return 3 + kRowSum; }
   std::size_t operator()(const layer::AttentionProjection& /*kind*/) const { return 3 + kRowSum; }
-  /// Mean and variance; gradients of weight and bias; what is given of these; the values.
-  std::size_t operator()(const layer::BatchNorm& /*kind*/) const { return 4 * kRowSum + 3; }
-  std::size_t operator()(const layer::LayerNorm& /*kind*/) const { return 2 * kRowSum + 2; }
+  /// Mean and variance; gradients of weight and bias together; what is given of these; the values.
+  std::size_t operator()(const layer::BatchNorm& /*kind*/) const { return 3 * kRowSum + 3; }
+  std::size_t operator()(const layer::LayerNorm& /*kind*/) const { return kRowSum + 2; }
   /// Seven products, two soft-maxes, five copies between tokens and heads.
   std::size_t operator()(const layer::Attention& /*kind*/) const { return 14; }
   /// Two tables are cleared, equal tokens are linked.

@@ -32,7 +32,7 @@ class BatchNormLayer final : public Operation {
   /// Saved: the shard's mean and variance; from backward on its gradients of weight and bias, too.
   [[nodiscard]] OperationMemory memory() const override {
     if (!trains_) return {};
-    return {.saved = 4 * channels_ * sizeof(float), .workspace = sums_.workspace_bytes()};
+    return {.saved = 4 * channels_ * sizeof(float), .workspace = sums_.workspace_bytes(2)};
   }
 
   void forward(const Tensors& tensors, const Pass& /*pass*/) override {
@@ -55,9 +55,8 @@ class BatchNormLayer final : public Operation {
     // Of this shard alone: the arena may hold other shards' gradients.
     float* const weight_gradient = variance(tensors) + channels_;
     float* const bias_gradient = weight_gradient + channels_;
-    sums_.run(BatchNormWeightTerm<T>{norm, input, slopes}, {.to = weight_gradient},
-              tensors.workspace);
-    sums_.run(BatchNormBiasTerm<T>{norm, input, slopes}, {.to = bias_gradient}, tensors.workspace);
+    sums_.run(BatchNormTerm<T>{norm, input, slopes},
+              {.to = weight_gradient, .second = bias_gradient}, tensors.workspace);
     // Of one value PyTorch has no unbiased variance and refuses to train; here it is 0.
     const float unbiased =
         rows_ > 1 ? static_cast<float>(rows_) / static_cast<float>(rows_ - 1) : 1.0F;
@@ -114,7 +113,7 @@ class LayerNormLayer final : public Operation {
   /// Saved: the moments of each row.
   [[nodiscard]] OperationMemory memory() const override {
     if (!trains_) return {};
-    return {.saved = rows_ * sizeof(RowMoments), .workspace = sums_.workspace_bytes()};
+    return {.saved = rows_ * sizeof(RowMoments), .workspace = sums_.workspace_bytes(2)};
   }
 
   void forward(const Tensors& tensors, const Pass& /*pass*/) override {
@@ -128,8 +127,7 @@ class LayerNormLayer final : public Operation {
     const T* const input = input_of<T>(tensors);
     const T* const slopes = output_gradient_of<T>(tensors);
     sums_.run(LayerNormTerm<T>{slopes, input, moments(tensors), channels_},
-              parameter_gradient(tensors, 0), tensors.workspace);
-    sums_.run(ValueTerm<T>{slopes, channels_}, parameter_gradient(tensors, 1), tensors.workspace);
+              weight_and_bias_gradient(tensors), tensors.workspace);
     if (tensors.input_gradients[0] == nullptr) return;
     launch(gpu_, static_cast<unsigned>(rows_),
            LayerNormGradient<T>{input, slopes, floats(tensors.parameters[0]), moments(tensors),

@@ -19,11 +19,15 @@ class RowSums {
         columns_(columns),
         pieces_(std::clamp<std::size_t>(rows / kPieceRows, 1, kPiecesMax)) {}
 
-  [[nodiscard]] std::size_t workspace_bytes() const { return pieces_ * columns_ * sizeof(float); }
+  /// `sums`: 2 for terms that are a SumPair.
+  [[nodiscard]] std::size_t workspace_bytes(std::size_t sums = 1) const {
+    return pieces_ * sums * columns_ * sizeof(float);
+  }
 
   /// to[column] = factor * the sum; or `adds` it to what is there.
   struct Result {
     float* to;
+    float* second = nullptr;  ///< of terms that are a SumPair: the other sum
     float factor = 1;
     bool adds = false;
   };
@@ -31,17 +35,22 @@ class RowSums {
   template <class Term>
   void run(const Term& term, const Result& result, void* workspace) const {
     auto* const sums = static_cast<float*>(workspace);
-    const std::size_t groups = (columns_ + kSumColumns - 1) / kSumColumns;
-    launch(gpu_, static_cast<unsigned>(pieces_ * groups),
+    launch(gpu_, static_cast<unsigned>(pieces_ * groups(columns_)),
            ColumnSums<Term>{term, sums, rows_, columns_, pieces_});
-    launch_over(gpu_, columns_,
-                SumPieces{sums, result.to, pieces_, columns_, result.factor, result.adds});
+    const std::size_t all = ColumnSums<Term>::kSums * columns_;
+    launch(gpu_, groups(all),
+           SumPieces{sums, result.to, result.second, pieces_, all, result.factor, result.adds});
   }
 
  private:
   /// A piece has so many rows at least, so that the second sum stays small beside the first one.
-  static constexpr std::size_t kPieceRows = 512;
-  static constexpr std::size_t kPiecesMax = 128;
+  /// Layers of small images have few rows: with more of them a GPU's multiprocessors would idle.
+  static constexpr std::size_t kPieceRows = 128;
+  static constexpr std::size_t kPiecesMax = 512;
+
+  static unsigned groups(std::size_t columns) {
+    return static_cast<unsigned>((columns + kSumColumns - 1) / kSumColumns);
+  }
 
   Gpu& gpu_;
   std::size_t rows_, columns_, pieces_;
@@ -50,6 +59,12 @@ class RowSums {
 /// Where an operation gives the gradient of one of its parameters.
 inline RowSums::Result parameter_gradient(const Tensors& tensors, std::size_t index) {
   return {.to = tensors.parameter_gradients[index], .adds = tensors.accumulates};
+}
+/// Of weight and bias, the first two.
+inline RowSums::Result weight_and_bias_gradient(const Tensors& tensors) {
+  return {.to = tensors.parameter_gradients[0],
+          .second = tensors.parameter_gradients[1],
+          .adds = tensors.accumulates};
 }
 
 }  // namespace ddprun::trainer::cuda

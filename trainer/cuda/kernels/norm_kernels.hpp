@@ -16,17 +16,19 @@ inline constexpr float kBatchNormEpsilon = 1e-5F;  ///< PyTorch's
 
 // T: float, Half, BFloat16. Values: rows x channels.
 
+DDPRUN_HOST_DEVICE inline float reciprocal_deviation(float variance) {
+  return 1.0F / std::sqrt(variance + kBatchNormEpsilon);
+}
+
 /// What a batch norm does with the values of one channel, and what its backward needs to do that
 /// again.
 struct BatchNormChannel {
-  float weight, bias, mean, variance;
+  float weight, bias, mean;
+  float reciprocal;  ///< reciprocal_deviation() of the variance
   bool relu;
 
-  [[nodiscard]] DDPRUN_HOST_DEVICE float reciprocal() const {
-    return 1.0F / std::sqrt(variance + kBatchNormEpsilon);
-  }
   [[nodiscard]] DDPRUN_HOST_DEVICE float normal(float value) const {
-    return (value - mean) * reciprocal();
+    return (value - mean) * reciprocal;
   }
   /// Before the ReLU.
   [[nodiscard]] DDPRUN_HOST_DEVICE float scaled(float normal) const {
@@ -48,7 +50,8 @@ struct BatchNormChannels {
   bool relu;
 
   [[nodiscard]] DDPRUN_HOST_DEVICE BatchNormChannel at(std::size_t channel) const {
-    return {weight[channel], bias[channel], mean[channel], variance[channel], relu};
+    return {weight[channel], bias[channel], mean[channel], reciprocal_deviation(variance[channel]),
+            relu};
   }
 
   template <std::size_t kCount>
@@ -56,7 +59,8 @@ struct BatchNormChannels {
     Pack<float, kCount> weight, bias, mean, variance;
     bool relu;
     [[nodiscard]] DDPRUN_HOST_DEVICE BatchNormChannel at(std::size_t k) const {
-      return {weight.values[k], bias.values[k], mean.values[k], variance.values[k], relu};
+      return {weight.values[k], bias.values[k], mean.values[k],
+              reciprocal_deviation(variance.values[k]), relu};
     }
   };
   template <std::size_t kCount>
@@ -102,30 +106,19 @@ struct BatchNormForward {
   }
 };
 
-/// For the bias: the slopes that pass.
+/// For weight and bias: the slopes that pass, times the normalised value, and by themselves.
 template <class T>
-struct BatchNormBiasTerm {
+struct BatchNormTerm {
   BatchNormChannels norm;
   const T* input;
   const T* slopes;
-  DDPRUN_HOST_DEVICE float operator()(std::size_t row, std::size_t channel) const {
-    const std::size_t i = row * norm.channels + channel;
-    const BatchNormChannel own = norm.at(channel);
-    return own.passed(load(slopes[i]), own.normal(load(input[i])));
-  }
-};
-
-/// For the weight: the same times the normalised value.
-template <class T>
-struct BatchNormWeightTerm {
-  BatchNormChannels norm;
-  const T* input;
-  const T* slopes;
-  DDPRUN_HOST_DEVICE float operator()(std::size_t row, std::size_t channel) const {
-    const std::size_t i = row * norm.channels + channel;
-    const BatchNormChannel own = norm.at(channel);
-    const float normal = own.normal(load(input[i]));
-    return own.passed(load(slopes[i]), normal) * normal;
+  DDPRUN_HOST_DEVICE auto of(std::size_t channel) const {
+    return [*this, channel, own = norm.at(channel)](std::size_t row) -> SumPair {
+      const std::size_t i = row * norm.channels + channel;
+      const float normal = own.normal(load(input[i]));
+      const float passed = own.passed(load(slopes[i]), normal);
+      return {passed * normal, passed};
+    };
   }
 };
 
@@ -167,7 +160,7 @@ struct BatchNormGradient {
         const float mean_slope = sums.values[k] * row_share;
         const float mean_product = products.values[k] * row_share;
         store(result.values[k],
-              (slope - mean_slope - normal * mean_product) * channel.weight * channel.reciprocal());
+              (slope - mean_slope - normal * mean_product) * channel.weight * channel.reciprocal);
       }
       write_pack(gradient + i, result);
     });
@@ -290,9 +283,8 @@ struct LayerNormGradient {
 };
 
 template <class T>
-using NormKernelsOf = KernelList<BatchNormForward<T>, ColumnSums<BatchNormBiasTerm<T>>,
-                                 ColumnSums<BatchNormWeightTerm<T>>, BatchNormGradient<T>,
-                                 LayerNormForward<T>, LayerNormGradient<T>>;
+using NormKernelsOf = KernelList<BatchNormForward<T>, ColumnSums<BatchNormTerm<T>>,
+                                 BatchNormGradient<T>, LayerNormForward<T>, LayerNormGradient<T>>;
 using NormKernels = Concatenated<KernelList<GiveChannels>, NormKernelsOf<float>,
                                  NormKernelsOf<Half>, NormKernelsOf<BFloat16>>::type;
 
