@@ -57,13 +57,26 @@ struct WidenValues {
 };
 
 struct FindNonFinite {
+  static constexpr std::size_t kValues = kPackValues<float>;
   const float* values;
   StepState* state;
   std::size_t count;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    if (count % kValues == 0 && lie_as_packs<kValues>(values)) {
+      find<kValues>(at);
+    } else {
+      find<1>(at);
+    }
+  }
+
+ private:
+  template <std::size_t kCount>
+  DDPRUN_HOST_DEVICE void find(const ThreadPlace& at) const {
     bool found = false;
-    for (std::size_t i = at.element(); i < count; i += at.stride())
-      found = found || is_non_finite(values[i]);
+    each_pack<kCount>(at, count, [&](std::size_t i) {
+      const auto pack = read_pack<kCount>(values + i);
+      for (std::size_t k = 0; k < kCount; ++k) found = found || is_non_finite(pack.values[k]);
+    });
     if (found) state->found_inf = 1;  // all that write write the same
   }
 };

@@ -7,6 +7,7 @@
 #include "trainer/compute/dropout_ops.hpp"
 #include "trainer/compute/step_state.hpp"
 #include "trainer/cuda/kernel.hpp"
+#include "trainer/cuda/kernels/packs.hpp"
 
 namespace ddprun::trainer::cuda {
 
@@ -34,21 +35,35 @@ struct DropValues {
   std::size_t rows, row, mask_stride;
   [[nodiscard]] DDPRUN_HOST_DEVICE std::size_t threads() const { return rows * fours(); }
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    const bool fits = row % kFour == 0 && lie_as_packs<kFour>(from, to);
     const DropoutMask mask = place.mask();
     for (std::size_t four = at.element(); four < threads(); four += at.stride()) {
       const std::size_t r = four / fours();
-      const std::size_t begin = four % fours() * 4;
+      const std::size_t begin = four % fours() * kFour;
       const PhiloxBlock words =
-          mask.words(static_cast<std::uint32_t>((r * mask_stride + begin) / 4));
-      for (std::size_t k = 0; k < 4 && begin + k < row; ++k) {
-        const std::size_t i = r * row + begin + k;
-        Dropout{}(to[i], from[i], mask.factor_of_word(words.word[k]));
+          mask.words(static_cast<std::uint32_t>((r * mask_stride + begin) / kFour));
+      const std::size_t first = r * row + begin;
+      if (fits) {
+        drop(mask, words, first);
+      } else {
+        for (std::size_t k = 0; k < kFour && begin + k < row; ++k)
+          Dropout{}(to[first + k], from[first + k], mask.factor_of_word(words.word[k]));
       }
     }
   }
 
  private:
-  [[nodiscard]] DDPRUN_HOST_DEVICE std::size_t fours() const { return (row + 3) / 4; }
+  static constexpr std::size_t kFour = 4;
+
+  DDPRUN_HOST_DEVICE void drop(const DropoutMask& mask, const PhiloxBlock& words,
+                               std::size_t first) const {
+    const auto values = read_pack<kFour>(from + first);
+    Pack<T, kFour> result;
+    for (std::size_t k = 0; k < kFour; ++k)
+      Dropout{}(result.values[k], values.values[k], mask.factor_of_word(words.word[k]));
+    write_pack(to + first, result);
+  }
+  [[nodiscard]] DDPRUN_HOST_DEVICE std::size_t fours() const { return (row + kFour - 1) / kFour; }
 };
 
 /// Whole channels of images of pixels x channels.

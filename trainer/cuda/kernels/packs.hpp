@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "trainer/compute/host_device.hpp"
+#include "trainer/compute/numeric.hpp"
 #include "trainer/cuda/kernel.hpp"
 
 namespace ddprun::trainer::cuda {
@@ -32,6 +33,27 @@ DDPRUN_HOST_DEVICE Pack<T, kCount> read_pack(const T* from) {
 template <std::size_t kCount, class T>
 DDPRUN_HOST_DEVICE void write_pack(T* to, const Pack<T, kCount>& pack) {
   *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
+}
+
+/// The same of floats that lie in memory as T.
+template <std::size_t kCount, class T>
+DDPRUN_HOST_DEVICE Pack<float, kCount> read_floats(const T* from) {
+  const Pack<T, kCount> pack = read_pack<kCount>(from);
+  Pack<float, kCount> floats;
+  for (std::size_t k = 0; k < kCount; ++k) floats.values[k] = load(pack.values[k]);
+  return floats;
+}
+template <std::size_t kCount, class T>
+DDPRUN_HOST_DEVICE void write_floats(T* to, const Pack<float, kCount>& floats) {
+  Pack<T, kCount> pack;
+  for (std::size_t k = 0; k < kCount; ++k) store(pack.values[k], floats.values[k]);
+  write_pack(to, pack);
+}
+/// sums += factor * more
+template <std::size_t kCount>
+DDPRUN_HOST_DEVICE void add_floats(Pack<float, kCount>& sums, const Pack<float, kCount>& more,
+                                   float factor = 1) {
+  for (std::size_t k = 0; k < kCount; ++k) sums.values[k] += factor * more.values[k];
 }
 
 /// Whether packs can begin at all of these addresses. A null pointer is one.
