@@ -106,7 +106,7 @@ class AttentionLayer final : public Operation {
     const Space space = space_of(tensors);
     split(input_of<T>(tensors), width_, {space.queries, space.keys, space.values});
     multiply_scores(space);
-    launch(gpu_, static_cast<unsigned>(rows()),
+    launch(gpu_, row_blocks(),
            AttentionForward<T>{rows_of(pass), space.scores, space.probabilities,
                                trains_ ? saved_of(tensors) : nullptr});
     T* const outputs = space.queries;  // which nothing reads any more
@@ -122,7 +122,7 @@ class AttentionLayer final : public Operation {
     multiply_scores(space);
     multiply_to_rows(1, of_head(space.output_slopes, queries_), of_head(space.values),
                      space.slopes);
-    launch(gpu_, static_cast<unsigned>(rows()),
+    launch(gpu_, row_blocks(),
            AttentionGradient<T>{rows_of(pass), space.scores, space.slopes, saved_of(tensors),
                                 space.probabilities, space.score_slopes});
     // Each result overwrites a part that nothing reads any more.
@@ -157,6 +157,9 @@ class AttentionLayer final : public Operation {
     return static_cast<std::size_t>(samples_) * static_cast<std::size_t>(kind_.heads);
   }
   [[nodiscard]] std::size_t rows() const { return pairs() * static_cast<std::size_t>(queries_); }
+  [[nodiscard]] unsigned row_blocks() const {
+    return static_cast<unsigned>((rows() + kBlockRows - 1) / kBlockRows);
+  }
   [[nodiscard]] std::size_t part_bytes() const {
     return rounded_up(
         pairs() * static_cast<std::size_t>(width_) * static_cast<std::size_t>(head_) * sizeof(T),
@@ -192,6 +195,7 @@ class AttentionLayer final : public Operation {
             .heads = static_cast<std::size_t>(kind_.heads),
             .queries = static_cast<std::size_t>(queries_),
             .width = static_cast<std::size_t>(width_),
+            .count = rows(),
             .positions = static_cast<std::size_t>(kind_.positions),
             .drops = pass.state != nullptr && kind_.dropout > 0,
             .place = mask_place(rate_, kind_.dropout_number, pass)};

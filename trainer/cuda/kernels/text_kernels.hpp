@@ -201,6 +201,7 @@ struct MergeHeads {
 struct AttentionRows {
   const std::int32_t* lengths;
   std::size_t heads, queries, width;
+  std::size_t count;      ///< of rows
   std::size_t positions;  ///< the mask's: the most tokens of a sample
   bool drops;
   MaskPlace place;
@@ -210,11 +211,43 @@ struct AttentionRows {
     const auto length = static_cast<std::size_t>(lengths[row / queries / heads]);
     return row % queries < length ? length : 0;
   }
+  /// For factor(). Of no meaning where nothing is dropped.
+  [[nodiscard]] DDPRUN_HOST_DEVICE DropoutMask mask() const {
+    return drops ? place.mask() : DropoutMask{place.rate, place.place};
+  }
   [[nodiscard]] DDPRUN_HOST_DEVICE float factor(const DropoutMask& mask, std::size_t row,
                                                 std::size_t key) const {
+    if (!drops) return 1;
     const std::size_t pair = row / queries;
     return mask.factor((pair * positions + row % queries) * positions + key);
   }
+};
+
+/// Rows of attention are short, so a block has several, with kRowLanes threads each.
+inline constexpr std::size_t kRowLanes = 32;
+inline constexpr std::size_t kBlockRows = kBlockThreads / kRowLanes;
+
+/// As BlockTree, for each row of a block.
+inline constexpr int kRowTreePhases = 5;
+static_assert(std::size_t{1} << kRowTreePhases == kRowLanes);
+template <class Value>
+struct RowTrees {
+  Value places[kBlockThreads];
+  DDPRUN_HOST_DEVICE void add(unsigned thread, int phase) {
+    const std::size_t half = kRowLanes >> phase;
+    if (thread % kRowLanes < half) places[thread] += places[thread + half];
+  }
+  /// The sum of this thread's row.
+  [[nodiscard]] DDPRUN_HOST_DEVICE const Value& sum(unsigned thread) const {
+    return places[thread / kRowLanes * kRowLanes];
+  }
+};
+
+/// The row and the lane of a thread.
+struct RowPlace {
+  std::size_t row, lane;
+  DDPRUN_HOST_DEVICE explicit RowPlace(const ThreadPlace& at)
+      : row(at.block * kBlockRows + at.thread / kRowLanes), lane(at.thread % kRowLanes) {}
 };
 
 /// The larger one: what a tree needs to call +=.
@@ -225,17 +258,17 @@ struct Largest {
   }
 };
 
-/// A block a row: scores to probabilities with their dropout. Behind the length, and in rows of
-/// padding, 0.
+/// kBlockRows rows a block: scores to probabilities with their dropout. Behind the length, and in
+/// rows of padding, 0.
 template <class T>
 struct AttentionForward {
-  static constexpr int kPhases = 2 * (kTreePhases + 1) + 1;
+  static constexpr int kPhases = 2 * (kRowTreePhases + 1) + 1;
   struct Shared {
     union {
-      BlockTree<Largest> largest;
-      BlockTree<float> sum;
+      RowTrees<Largest> largest;
+      RowTrees<float> sum;
     };
-    float most;
+    float most[kBlockRows];
   };
   AttentionRows rows;
   const float* scores;
@@ -243,49 +276,53 @@ struct AttentionForward {
   SoftmaxRow* saved;
 
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at, int phase, Shared& shared) const {
-    constexpr int kSum = kTreePhases + 1;
-    const std::size_t row = at.block;
-    const std::size_t length = rows.length(row);
-    const float* const x = scores + row * rows.width;
+    constexpr int kSum = kRowTreePhases + 1;
+    const RowPlace own(at);
+    if (own.row >= rows.count) return;
+    const std::size_t length = rows.length(own.row);
+    const float* const x = scores + own.row * rows.width;
+    float& most = shared.most[at.thread / kRowLanes];
     if (phase == 0) {
       Largest mine{x[0]};
-      for (std::size_t i = at.thread; i < length; i += kBlockThreads) mine += Largest{x[i]};
+      for (std::size_t i = own.lane; i < length; i += kRowLanes) mine += Largest{x[i]};
       shared.largest.places[at.thread] = mine;
     } else if (phase < kSum) {
       shared.largest.add(at.thread, phase);
-      if (phase == kTreePhases && at.thread == 0) shared.most = shared.largest.places[0].value;
+      if (phase == kRowTreePhases && own.lane == 0) most = shared.largest.places[at.thread].value;
     } else if (phase == kSum) {
       float sum = 0;
-      for (std::size_t i = at.thread; i < length; i += kBlockThreads)
-        sum += exponential(x[i] - shared.most);
+      for (std::size_t i = own.lane; i < length; i += kRowLanes) sum += exponential(x[i] - most);
       shared.sum.places[at.thread] = sum;
     } else if (phase < kPhases - 1) {
       shared.sum.add(at.thread, phase - kSum);
     } else {
-      const SoftmaxRow own{shared.most, 1.0F / shared.sum.places[0]};
-      if (at.thread == 0 && saved != nullptr) saved[row] = own;
-      write(at, row, length, own);
+      const SoftmaxRow softmax{most, 1.0F / shared.sum.sum(at.thread)};
+      if (own.lane == 0 && saved != nullptr) saved[own.row] = softmax;
+      write(own, length, softmax);
     }
   }
 
  private:
-  DDPRUN_HOST_DEVICE void write(const ThreadPlace& at, std::size_t row, std::size_t length,
-                                const SoftmaxRow& own) const {
-    for (std::size_t i = at.thread; i < rows.width; i += kBlockThreads) {
-      const std::size_t k = row * rows.width + i;
-      float p = i < length ? softmax_probability(scores[k], own) : 0.0F;
-      if (i < length && rows.drops) p *= rows.factor(rows.place.mask(), row, i);
+  DDPRUN_HOST_DEVICE void write(const RowPlace& own, std::size_t length,
+                                const SoftmaxRow& softmax) const {
+    const DropoutMask mask = rows.mask();
+    for (std::size_t i = own.lane; i < rows.width; i += kRowLanes) {
+      const std::size_t k = own.row * rows.width + i;
+      const float p = i < length
+                          ? softmax_probability(scores[k], softmax) * rows.factor(mask, own.row, i)
+                          : 0.0F;
       store(probabilities[k], p);
     }
   }
 };
 
-/// A block a row: the probabilities with their dropout once more, and the slopes of the scores.
+/// kBlockRows rows a block: the probabilities with their dropout once more, and the slopes of the
+/// scores.
 template <class T>
 struct AttentionGradient {
-  static constexpr int kPhases = kTreePhases + 2;
+  static constexpr int kPhases = kRowTreePhases + 2;
   struct Shared {
-    BlockTree<float> tree;
+    RowTrees<float> trees;
   };
   AttentionRows rows;
   const float* scores;
@@ -295,36 +332,43 @@ struct AttentionGradient {
   T* score_slopes;
 
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at, int phase, Shared& shared) const {
-    const std::size_t row = at.block;
-    const std::size_t length = rows.length(row);
-    const std::size_t first = row * rows.width;
+    const RowPlace own(at);
+    if (own.row >= rows.count) return;
     if (phase == 0) {
+      const std::size_t length = rows.length(own.row);
+      const DropoutMask mask = rows.mask();
+      const SoftmaxRow softmax = saved[own.row];
+      const std::size_t first = own.row * rows.width;
       float sum = 0;
-      for (std::size_t i = at.thread; i < length; i += kBlockThreads)
-        sum += slopes[first + i] * factor_of(row, i) *
-               softmax_probability(scores[first + i], saved[row]);
-      shared.tree.places[at.thread] = sum;
-    } else if (phase <= kTreePhases) {
-      shared.tree.add(at.thread, phase);
+      for (std::size_t i = own.lane; i < length; i += kRowLanes)
+        sum += slopes[first + i] * rows.factor(mask, own.row, i) *
+               softmax_probability(scores[first + i], softmax);
+      shared.trees.places[at.thread] = sum;
+    } else if (phase <= kRowTreePhases) {
+      shared.trees.add(at.thread, phase);
     } else {
-      for (std::size_t i = at.thread; i < rows.width; i += kBlockThreads) {
-        float p = 0;
-        float slope = 0;
-        if (i < length) {
-          const float factor = factor_of(row, i);
-          p = softmax_probability(scores[first + i], saved[row]);
-          slope = softmax_gradient(p, slopes[first + i], factor, shared.tree.places[0]);
-          p *= factor;
-        }
-        store(probabilities[first + i], p);
-        store(score_slopes[first + i], slope);
-      }
+      write(own, shared.trees.sum(at.thread));
     }
   }
 
  private:
-  [[nodiscard]] DDPRUN_HOST_DEVICE float factor_of(std::size_t row, std::size_t key) const {
-    return rows.drops ? rows.factor(rows.place.mask(), row, key) : 1.0F;
+  DDPRUN_HOST_DEVICE void write(const RowPlace& own, float sum) const {
+    const std::size_t length = rows.length(own.row);
+    const DropoutMask mask = rows.mask();
+    const SoftmaxRow softmax = saved[own.row];
+    for (std::size_t i = own.lane; i < rows.width; i += kRowLanes) {
+      const std::size_t k = own.row * rows.width + i;
+      float p = 0;
+      float slope = 0;
+      if (i < length) {
+        const float factor = rows.factor(mask, own.row, i);
+        p = softmax_probability(scores[k], softmax);
+        slope = softmax_gradient(p, slopes[k], factor, sum);
+        p *= factor;
+      }
+      store(probabilities[k], p);
+      store(score_slopes[k], slope);
+    }
   }
 };
 
