@@ -43,7 +43,8 @@ struct LaunchPlan {
   LogFolderPlan log_folder;
   ReportPlan report;
   ClusterUse cluster;  ///< what the scheduler has said in place of options
-  std::vector<std::string> scheduler_processes;  ///< see there; the job ends with this ancestor
+  /// Of scheduler_processes(): the job ends when an ancestor of ours with such a name does.
+  std::vector<std::string> scheduler_processes;
   /// Dry runs of several nodes: which node would serve the rendezvous, as names resolve now. None:
   /// the endpoint's name does not resolve.
   std::optional<rdzv::HostingChoice> hosting;

@@ -16,7 +16,7 @@ struct RecoveryTimes {
 };
 RecoveryTimes recovery_times(const agent::ChaosSummary& chaos);
 
-/// `ddprun: chaos (seed 7): 12 faults (10 kill, 2 stop), 12 recoveries: 1.1 ms (median), ...`, with
+/// `ddprun: chaos (seed 7): 12 faults (10 kill, 2 stop); 12 recoveries: 2 ms (median), ...`, with
 /// its line end.
 std::string chaos_text(const agent::ChaosSummary& chaos);
 

@@ -14,6 +14,7 @@
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
 #include "launcher/options/launch_error.hpp"
+#include "launcher/report/counted.hpp"
 #include "launcher/report/report_hints.hpp"
 #include "launcher/report/screen_text.hpp"
 #include "proto/failure_text.hpp"
@@ -257,10 +258,6 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
   if (stopped.empty()) return text;
   return text + fmt::format("ddprun: stopped because of it{}: {}\n",
                             result.nodes > 1 ? " on this node" : "", ranks(stopped));
-}
-
-std::string counted(int count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
 /// Whether another try could have helped: what the restart policy refuses in any case is no news.

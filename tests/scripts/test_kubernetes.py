@@ -5,7 +5,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -13,6 +12,7 @@ FOLDER = ROOT / "docs" / "containers"
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from dry_run import BIN, UNSHARE, DryRunTest, may_unshare  # noqa: E402
+from namespaces import until  # noqa: E402
 
 HAS_YAML = importlib.util.find_spec("yaml") is not None
 
@@ -134,15 +134,8 @@ class Manifests(DryRunTest):
             subprocess.run(["kill", "-TERM", *children], check=True)
             return pod.communicate(timeout=60)
 
-        def wait_for(condition, pod):
-            deadline = time.monotonic() + 30
-            while not condition():
-                self.assertIsNone(pod.poll())
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.02)
-
         pod = start(f"trap 'echo saved; exit 0' TERM; touch {ready}; while :; do sleep 0.05; done")
-        wait_for(ready.exists, pod)
+        until(lambda: ready.exists() or pod.poll() is not None, 30, "the worker did not start")
         out, err = stop(pod)
         self.assertEqual((pod.returncode, out), (143, "saved\n"), err)
 
@@ -151,9 +144,10 @@ class Manifests(DryRunTest):
 
         # Nothing but the shell and its sleep is left after a success.
         pod = start(f"rm {ready}")
-        wait_for(lambda: not ready.exists(), pod)
+        until(lambda: not ready.exists() or pod.poll() is not None, 30, "the worker did not start")
         comms = f"cat /proc/$(cat /proc/{pod.pid}/task/{pod.pid}/children | tr -d ' ')/task/*/children"
-        wait_for(lambda: names_of(subprocess.run(["sh", "-c", comms], capture_output=True, text=True, check=False).stdout) == ["sleep"], pod)
+        until(lambda: names_of(subprocess.run(["sh", "-c", comms], capture_output=True, text=True, check=False).stdout) == ["sleep"], 30,
+              "the shell does not wait")
         self.assertIsNone(pod.poll())
         stop(pod)
         self.assertEqual(pod.returncode, 143)

@@ -22,7 +22,7 @@ std::string told(const ChaosStrike& strike) {
   return fmt::format("{} {} {}", strike.number, to_string(strike.fault), strike.rank);
 }
 
-/// A job whose every restart takes so long, and whose clock is looked at so late.
+/// The first faults of a job. Each of its restarts takes `restart`; each fault is noticed `late`.
 std::vector<std::string> faults_of(const ChaosPlan& plan, int count,
                                    Chaos::TimePoint::duration restart, TimePoint::duration late,
                                    int world_size = 4) {

@@ -118,7 +118,7 @@ TEMPLATE_TEST_CASE("a kernel gives the same bits in packs as one by one", "", fl
                                    .channels = channels,
                                    .relu = relu};
   };
-  // Of the variances some are below 0, whose roots are nans: not equal to themselves.
+  // Some variances are below 0. Their roots are nans, which do not equal themselves.
   const auto numbers = [](std::vector<float> values) {
     for (float& value : values)
       if (value != value) value = 12345;
