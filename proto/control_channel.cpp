@@ -13,6 +13,13 @@ namespace {
 
 constexpr int kVersion = 1;
 
+/// One that no peer can have.
+std::string random_secret() {
+  std::string secret(crypto_auth_hmacsha256_KEYBYTES, '\0');
+  randombytes_buf(secret.data(), secret.size());
+  return secret;
+}
+
 }  // namespace
 
 Hello rendezvous_hello(std::string run_id) {
@@ -24,7 +31,8 @@ Hello rendezvous_hello(std::string run_id) {
 
 ControlChannel::ControlChannel(Settings settings) : settings_(std::move(settings)) {
   DDPRUN_ASSERT(settings_.hello.nonce.has_value(), "every connection has its own nonce");
-  const bool asks = settings_.side == Side::service && !settings_.secret.empty();
+  const bool has_secret = settings_.secret_for || !settings_.secret.empty();
+  const bool asks = settings_.side == Side::service && has_secret;
   settings_.hello.auth = asks ? Authentication::hmac : Authentication::none;
   append_frame(encode_hello(settings_.hello));
 }
@@ -64,6 +72,11 @@ ErrorCode ControlChannel::take_hello(std::string_view body) {
     if (!is_service && settings_.needs_proof) return make_error_code(Errc::proof_missing);
     open_channel();
     return {};
+  }
+  if (settings_.secret_for) {
+    // A peer is not to learn from the answer for which run ids there are secrets.
+    settings_.secret = settings_.secret_for(peer_->run_id);
+    if (settings_.secret.empty()) settings_.secret = random_secret();
   }
   if (settings_.secret.empty()) return make_error_code(Errc::secret_missing);
   // The service proves itself only to a peer that has done so.

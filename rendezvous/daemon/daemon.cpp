@@ -28,6 +28,7 @@
 #include "rendezvous/daemon/listen.hpp"
 #include "rendezvous/service/journal_file.hpp"
 #include "rendezvous/service/running_file.hpp"
+#include "rendezvous/service/secret_folder.hpp"
 #include "rendezvous/service/service_server.hpp"
 #include "rendezvous/store/store_server.hpp"
 
@@ -102,6 +103,20 @@ void raise_descriptor_limit() {
 void announce(const std::string& address) {
   const std::string line = address + "\n";
   [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, line.data(), line.size());
+}
+
+/// False: the folder cannot be used, and the log says why.
+bool open_secrets(const std::string& folder, std::shared_ptr<SecretFolder>& secrets,
+                  DaemonLog& log) {
+  if (folder.empty()) return true;
+  auto opened = SecretFolder::open(folder);
+  if (opened) {
+    secrets = std::make_shared<SecretFolder>(std::move(*opened));
+    return true;
+  }
+  log.lines.push("rdzvd: --secret-dir: " + opened.error());
+  log.lines.flush(STDERR_FILENO);
+  return false;
 }
 
 std::string open_to_others(const Endpoint& bound, bool has_secret) {
@@ -184,6 +199,8 @@ int run_daemon(const DaemonOptions& options) {
   const auto lines = LineQueue::make();
   if (!lines) return no_room("log lines", lines.error());
   DaemonLog log(options.log_level, **lines);
+  std::shared_ptr<SecretFolder> secrets;
+  if (!open_secrets(options.secret_dir, secrets, log)) return kExitUsage;
   std::shared_ptr<Journal> journal;
   if (!open_journal(options.state_dir, journal, log)) return kExitListen;
   ListenOutcome outcome = listen_at(
@@ -200,10 +217,12 @@ int run_daemon(const DaemonOptions& options) {
   }
   const Endpoint bound{outcome.listener->addr, outcome.listener->port};
   if (!is_loopback(bound.host))
-    log.say(LogLevel::warning, open_to_others(bound, !options.secret.empty()));
+    log.say(LogLevel::warning, open_to_others(bound, secrets || !options.secret.empty()));
   {
     ServiceServerSettings settings = service_settings(options, log);
     settings.journal = std::move(journal);
+    settings.secrets = std::move(secrets);
+    if (settings.secrets) settings.service.tenant_limits = options.tenant_limits;
     auto service = ServiceServer::start({{}, outcome.listener->addr, outcome.listener->port},
                                         std::move(settings));
     if (!service) return cannot_serve(service.error(), log);

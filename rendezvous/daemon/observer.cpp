@@ -85,7 +85,7 @@ class Observer {
   }
 
   void show(const proto::Status& status) {
-    if (!options_.run_id.empty() && status.jobs.empty())
+    if (!names_many(options_.run_id) && status.jobs.empty())
       return end(kExitNoJob,
                  fmt::format("there is no job '{}' at {}; rdzvd --status without --run-id shows "
                              "those that are",
@@ -107,8 +107,12 @@ class Observer {
     if (refused.why == Refused::Why::wrong_secret)
       return end(kExitNoRound,
                  fmt::format("{} has another secret than {}: name a copy of its file with "
-                             "--secret-file",
-                             at, options_.secret_file));
+                             "--secret-file{}",
+                             at, options_.secret_file,
+                             options_.run_id.empty()
+                                 ? "; if it has a secret for each tenant, also name the jobs, with "
+                                   "--run-id=ID or --run-id='PREFIX*'"
+                                 : ""));
     const bool is_answer =
         refused.why == Refused::Why::no_fence || refused.why == Refused::Why::other_job;
     end(is_answer ? kExitNoJob : kExitNoRound, at + ": " + refused.reason);

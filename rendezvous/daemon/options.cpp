@@ -41,6 +41,7 @@ struct Texts {
   std::optional<std::string> listen;
   std::vector<std::string> allow_uid;
   std::optional<std::string> secret_file;
+  std::optional<std::string> secret_dir;
   std::optional<std::string> state_dir;
   std::chrono::nanoseconds listen_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(60);
@@ -78,6 +79,8 @@ ProgramText program_text() {
                     "for the machines of a cluster and all their users"},
                    {"rdzvd --listen=10.0.0.5:29400 --secret-file=/etc/ddprun/secret",
                     "agents must have the same secret"},
+                   {"rdzvd --listen=10.0.0.5:29400 --secret-dir=/etc/ddprun/secrets",
+                    "each tenant has its own secret, and sees its own jobs only"},
                    {"rdzvd --listen=10.0.0.5:29400 --state-dir=/var/lib/rdzvd",
                     "jobs continue if rdzvd is started again"},
                    {"rdzvd --status", "show the jobs of the rdzvd on this machine"},
@@ -99,7 +102,9 @@ ProgramText program_text() {
             .text =
                 "The store's protocol has neither authentication nor encryption: any program "
                 "that can connect can read and change every key. With --secret-file, only agents "
-                "that have the secret can join or stop jobs; without it, any program can.\n"
+                "that have the secret can join or stop jobs; without it, any program can. With "
+                "--secret-dir, agents and --status see and change only the jobs of the secret that "
+                "they have.\n"
                 "On loopback, rdzvd asks the kernel which user each client belongs to. Beyond "
                 "loopback, only a firewall or a private network keeps strangers out of the store."},
            {.title = "Exit status",
@@ -108,7 +113,7 @@ ProgramText program_text() {
                  {"1",
                   "It could not listen, open a descriptor, start a thread or use the state folder; "
                   "--status, --fence: the job does not exist, or the node is not given up"},
-                 {"2", "The command line is wrong, or the secret file cannot be used"},
+                 {"2", "The command line is wrong, or the secret file or folder cannot be used"},
                  {"69",
                   "--status, --fence: no rendezvous answers at the endpoint, or it has "
                   "another secret"},
@@ -136,6 +141,10 @@ void add_service_options(CommandLine& line, Texts& texts) {
             "root, and no other user may have access. --status and --fence need the secret of the "
             "rendezvous that they ask; without the option they take it from DDPRUN_SECRET_FILE or "
             "~/.config/ddprun/secret, if that exists");
+  line.text("--secret-dir", texts.secret_dir, "DIR",
+            "Each tenant has its own secret: a file in DIR is named as a run id, or PREFIX* for "
+            "all run ids that begin with PREFIX, and has the secret of these jobs. The longest "
+            "name that fits counts. Files can be added, changed and removed while rdzvd runs");
   line.text("--state-dir", texts.state_dir, "DIR",
             "Keep a journal of the jobs in this folder, which is made if needed. If rdzvd is "
             "started again with the same folder, the jobs continue without a restart. Keys of the "
@@ -153,13 +162,16 @@ void add_observer_options(CommandLine& line, Texts& texts) {
             "Give up a dead node of the job --run-id, so that the job does not wait until the "
             "node's lease is over. NODE is its name, or the id of its agent as --status shows it. "
             "First make sure that nothing of the job runs there: switch it off, or cut it off");
-  line.text("--run-id", texts.run_id, "ID", "The job that --status or --fence is about");
+  line.text("--run-id", texts.run_id, "ID",
+            "The job that --status or --fence is about; with --status also PREFIX*, for the jobs "
+            "that begin with PREFIX");
   line.text("--endpoint", texts.endpoint, "HOST:PORT", "The rendezvous to ask")
       ->default_str(kDefaultEndpoint);
   line.flag("--json", texts.json, "With --status: print it as JSON, as docs/protocol.md describes");
 }
 
-void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
+void add_limit_options(CommandLine& line, DaemonOptions& options, Texts& texts) {
+  StoreSettings& store = options.store;
   line.group("Limits");
   const auto add = [&](const char* name, std::uint64_t& value, const char* help) {
     line.number(name, value, 1, kCountMax, "N", help);
@@ -175,6 +187,10 @@ void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
   add("--max-unread-bytes", store.reply_backlog_bytes_max,
       "Unread reply bytes of one client; above this, rdzvd does not serve the client until it "
       "reads");
+  line.number("--max-tenant-jobs", options.tenant_limits.jobs_max, 1, kCountMax, "N",
+              "With --secret-dir: jobs of one tenant that are not over");
+  line.number("--max-tenant-nodes", options.tenant_limits.nodes_max, 1, kCountMax, "N",
+              "With --secret-dir: nodes of one tenant, in all of its jobs");
   line.duration("--handshake-timeout", texts.handshake_timeout, kNoTime,
                 "Close clients that have sent no request after this time; 0: never");
 }
@@ -248,6 +264,8 @@ ObserverOptions observer(const Texts& texts, const std::vector<std::string>& giv
     throw UsageError("--fence: the node is missing: --fence=NODE (rdzvd --status shows them)");
   if (texts.fence && texts.status)
     throw UsageError("--status and --fence=NODE: give one of them; --fence prints the status, too");
+  if (texts.fence && texts.run_id && names_many(*texts.run_id))
+    throw UsageError("--fence: must be about one job, and --run-id=PREFIX* stands for many");
   if (texts.fence && !texts.run_id)
     throw UsageError("--fence: the job is missing: add --run-id=ID (rdzvd --status shows the ids)");
   options.fence = texts.fence.value_or("");
@@ -262,6 +280,13 @@ void check_no_observer(const Texts& texts) {
   const char* given = texts.run_id ? "--run-id" : texts.endpoint ? "--endpoint" : "--json";
   if (texts.run_id || texts.endpoint || texts.json)
     throw UsageError(fmt::format("{}: only with --status or --fence=NODE", given));
+}
+
+void check_tenants(const Texts& texts, const std::vector<std::string>& given) {
+  if (texts.secret_dir) return;
+  for (const std::string& name : given)
+    if (name == "--max-tenant-jobs" || name == "--max-tenant-nodes")
+      throw UsageError(fmt::format("{}: only with --secret-dir=DIR, which makes tenants", name));
 }
 
 DaemonOptions converted(DaemonOptions options, const Texts& texts) {
@@ -287,7 +312,16 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
       store.allowed_uids.push_back(user_of(user));
     }
   }
+  if (texts.secret_file && texts.secret_dir)
+    throw UsageError(
+        "--secret-file and --secret-dir: give one of them; in the folder, the file "
+        "named * has the secret of all jobs that no other file names");
   if (texts.secret_file) options.secret = secret_in(*texts.secret_file, true);
+  if (texts.secret_dir) {
+    options.secret_dir = *texts.secret_dir;
+    if (options.secret_dir.empty())
+      throw UsageError("--secret-dir: the name of a folder is missing");
+  }
   if (texts.state_dir) {
     if (texts.state_dir->empty()) throw UsageError("--state-dir: the name of a folder is missing");
     options.state_dir = *texts.state_dir;
@@ -311,12 +345,13 @@ std::variant<DaemonOptions, ObserverOptions, DaemonExit> parse_daemon_options(
   CommandLine line(program_text(), "rdzvd --help", [] { return ddprun::version_text("rdzvd"); });
   add_service_options(line, texts);
   add_observer_options(line, texts);
-  add_limit_options(line, options.store, texts);
+  add_limit_options(line, options, texts);
   add_output_options(line, options, texts);
   if (auto end = line.parse(arguments))
     return DaemonExit{end->wrong ? kExitUsage : 0, std::move(end->text)};
   try {
     if (texts.status || texts.fence) return observer(texts, line.given());
+    check_tenants(texts, line.given());
     check_no_observer(texts);
     return converted(std::move(options), texts);
   } catch (const UsageError& error) {

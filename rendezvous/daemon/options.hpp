@@ -8,6 +8,7 @@
 
 #include "base/endpoint.hpp"
 #include "base/texts/log_level.hpp"
+#include "rendezvous/service/tenants.hpp"
 #include "rendezvous/store/store_settings.hpp"
 
 namespace ddprun::rdzv {
@@ -24,6 +25,8 @@ struct DaemonOptions {
   LogLevel log_level = LogLevel::warning;
   std::chrono::seconds stats_interval{0};  ///< 0: none
   std::string secret;                      ///< that agents must prove; empty: none
+  std::string secret_dir;                  ///< with one for each tenant; empty: none
+  TenantLimits tenant_limits;              ///< with `secret_dir`
   std::string state_dir;                   ///< for the journal of the jobs; empty: none
   StoreSettings store;
 };
@@ -31,7 +34,7 @@ struct DaemonOptions {
 /// Not to serve, but to ask a running rdzvd, or the rendezvous in an agent.
 struct ObserverOptions {
   Endpoint endpoint;        ///< with its port
-  std::string run_id;       ///< of the job that it is about; empty: all of them
+  std::string run_id;       ///< of the job that it is about; empty or PREFIX*: of many
   std::string fence;        ///< the node to give up; empty: none, only the status is asked for
   std::string secret;       ///< empty: none
   std::string secret_file;  ///< that it is from

@@ -127,6 +127,14 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
     refuse(id, Refused::Why::broken, "resume is not allowed here", context);
     return;
   }
+  if (settings_.tenant_limits && names_many(from.run_id)) {
+    refuse(id, Refused::Why::broken,
+           fmt::format("the id of a job must not end with '{}' where each tenant has a secret: "
+                       "such a name stands for many jobs",
+                       kAnyEnd),
+           context);
+    return;
+  }
   from.is_direct = !from.path.empty() && from.path == resume.path;
   auto found = jobs_.find(from.run_id);
   const bool is_past = resume.epoch && context.now < began_at_ + silence_allowed(lease_for(resume));
@@ -135,6 +143,8 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
     return;
   }
   if (found == jobs_.end()) {
+    if (std::string full = why_tenant_is_full(from.run_id, true); !full.empty())
+      return refuse(id, Refused::Why::limit, std::move(full), context);
     if (!make_room(context.actions)) {
       refuse(id, Refused::Why::limit,
              fmt::format("this rendezvous has {} jobs, more than it may have", jobs_.size()),
@@ -168,6 +178,8 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
     return;
   }
   if (!is_known) {
+    if (std::string full = why_tenant_is_full(from.run_id, entry.job.is_idle()); !full.empty())
+      return refuse(id, Refused::Why::limit, std::move(full), context);
     if (entry.job.session(resume.replaces) != nullptr)
       end_session(from.run_id, entry, resume.replaces, proto::LossSign::cut_off, context);
     record(from.run_id, entry,

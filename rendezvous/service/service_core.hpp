@@ -17,6 +17,7 @@
 
 #include "proto/session_messages.hpp"
 #include "rendezvous/service/job.hpp"
+#include "rendezvous/service/tenants.hpp"
 
 namespace ddprun::rdzv {
 
@@ -33,7 +34,9 @@ struct ServiceSettings {
   std::string only_run_id;
   std::chrono::nanoseconds lease = std::chrono::seconds(15);  ///< where an agent wishes for none
   bool has_secret = false;  ///< agents and observers have proven it
-  bool remembers = false;   ///< a journal brought back the jobs of the time before
+  /// What each tenant may have, where there are several, each with a secret for its jobs alone.
+  std::optional<TenantLimits> tenant_limits;
+  bool remembers = false;  ///< a journal brought back the jobs of the time before
   /// The service before this one ended while a round was out, and nothing else is known of it: its
   /// agents, with leases of this length, may still have workers. No round forms before these are
   /// over. None: there was none, or it ended in order, or that is not known.
@@ -58,6 +61,10 @@ struct ProofMissing {
   std::string run_id;
   std::string addr;  ///< numeric, of the peer
 };
+/// The tenants are others than they were; none before the first event.
+struct TenantsChanged {
+  Tenants tenants;
+};
 struct ClientSaid {
   ConnectionId connection = 0;
   proto::ClientMessage message;
@@ -69,8 +76,8 @@ struct ConnectionEnded {
   bool cleanly = false;
 };
 
-using ServiceEvent =
-    std::variant<ConnectionOpened, ProofMissing, ClientSaid, ConnectionEnded, DeadlinePassed>;
+using ServiceEvent = std::variant<ConnectionOpened, ProofMissing, TenantsChanged, ClientSaid,
+                                  ConnectionEnded, DeadlinePassed>;
 
 // Actions
 // -------------------------------------------------------------------------
@@ -172,6 +179,7 @@ class ServiceCore {
 
   void take(const ConnectionOpened& opened, Context& context);
   void take(const ProofMissing& missing, Context& context);
+  void take(const TenantsChanged& changed, Context&) { tenants_ = changed.tenants; }
   void take(const ClientSaid& said, Context& context);
   void take(const ConnectionEnded& ended, Context& context);
   void take(const DeadlinePassed& passed, Context& context);
@@ -220,6 +228,8 @@ class ServiceCore {
   [[nodiscard]] std::chrono::nanoseconds lease_for(const proto::Resume& resume) const;
   [[nodiscard]] bool make_room(ServiceActions& actions);
   void erase_empty(ServiceActions& actions);
+  [[nodiscard]] bool is_visible(const std::string& job, const std::string& run_id) const;
+  [[nodiscard]] std::string why_tenant_is_full(const std::string& run_id, bool one_more_job) const;
   [[nodiscard]] std::string no_job(const std::string& run_id) const;
   [[nodiscard]] static std::string why_not_fenced(const std::string& run_id, const Entry& entry,
                                                   const std::string& node, Clock::time_point now);
@@ -231,6 +241,7 @@ class ServiceCore {
 
   ServiceSettings settings_;
   Clock::time_point began_at_;
+  Tenants tenants_;
   Jobs jobs_;
   std::map<ConnectionId, Connection> connections_;
   std::string told_refusal_;  // the last one of which those that wait were told

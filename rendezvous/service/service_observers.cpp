@@ -60,6 +60,11 @@ std::string listed(std::vector<std::string> names) {
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+/// Whether a run id is the asked one, or among the many that this is the name of.
+bool is_among(const std::string& run_id, const std::string& asked) {
+  return names_many(asked) ? run_id.starts_with(common_begin(asked)) : run_id == asked;
+}
+
 /// The sessions that NODE of a fence may mean: one agent's id, or those of a name.
 std::vector<AgentId> sessions_of(const Job& job, const std::string& node) {
   if (job.session(node) != nullptr) return {node};
@@ -79,14 +84,14 @@ std::string names_of(const Job& job) {
 void ServiceCore::hear(ConnectionId id, Connection& from, const proto::StatusRequest& request,
                        Context& context) {
   proto::Status status;
-  const auto [first, end] =
-      from.run_id.empty() ? std::pair(jobs_.begin(), jobs_.end()) : jobs_.equal_range(from.run_id);
-  status.job_count = static_cast<int>(from.run_id.empty() ? jobs_.size() : first != end);
+  auto listed = jobs_.lower_bound(std::string(
+      names_many(from.run_id) ? common_begin(from.run_id) : std::string_view(from.run_id)));
   Page page;
-  auto listed = first;
-  while (listed != end && listed->first < request.from.run_id) ++listed;
-  for (; listed != end && !status.next; ++listed) {
+  for (; listed != jobs_.end() && is_among(listed->first, from.run_id); ++listed) {
     const auto& [run_id, entry] = *listed;
+    if (!is_visible(run_id, from.run_id)) continue;
+    ++status.job_count;
+    if (run_id < request.from.run_id || status.next) continue;
     proto::JobStatus job = status_of(run_id, entry, context.now);
     if (!page.add(job)) {
       status.next = proto::StatusPlace{run_id, {}};
@@ -166,7 +171,8 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Fence& fe
 
 std::string ServiceCore::no_job(const std::string& run_id) const {
   std::vector<std::string> names;
-  for (const auto& [name, entry] : jobs_) names.push_back(name);
+  for (const auto& [name, entry] : jobs_)
+    if (is_visible(name, run_id)) names.push_back(name);
   return fmt::format("there is no job '{}'; the jobs here: {}", run_id, listed(std::move(names)));
 }
 

@@ -45,6 +45,7 @@ class ServiceServer::Impl {
         core_timer_(context_),
         newcomers_(settings_.newcomers),
         events_(std::make_shared<ServicePeer::Events>(events())) {
+    if (settings_.secrets) follow_tenants();
     replay();
   }
   ~Impl() {
@@ -98,7 +99,7 @@ class ServiceServer::Impl {
   // ---- connections ----
 
   [[nodiscard]] ServiceAcceptor::Settings acceptor_settings() const {
-    return {settings_.check_uid && settings_.secret.empty(), settings_.allowed_uids};
+    return {settings_.check_uid && !has_secret(), settings_.allowed_uids};
   }
 
   ServiceAcceptor::Events acceptor_events() {
@@ -119,10 +120,27 @@ class ServiceServer::Impl {
     channel.side = proto::Side::service;
     channel.hello = proto::rendezvous_hello();
     channel.secret = settings_.secret;
+    if (settings_.secrets)
+      channel.secret_for = [this](const std::string& run_id) { return secret_for(run_id); };
     if (peer->begin(std::move(fd), std::move(channel))) return;
     newcomers_.add(id, peer->addr(), now());
     peer->expect_within(settings_.silent_within);
     peers_.emplace(id, std::move(peer));
+  }
+
+  [[nodiscard]] bool has_secret() const { return settings_.secrets || !settings_.secret.empty(); }
+
+  std::string secret_for(const std::string& run_id) {
+    std::string secret = settings_.secrets->secret_for(run_id);
+    follow_tenants();
+    return secret;
+  }
+
+  void follow_tenants() {
+    for (const std::string& line : settings_.secrets->take_warnings()) log_.warn(line);
+    const std::uint64_t changes = settings_.secrets->changes();
+    if (std::exchange(tenant_changes_, changes) != changes)
+      handle(TenantsChanged{settings_.secrets->tenants()});
   }
 
   /// Connections that say nothing must not keep those out that would.
@@ -207,7 +225,7 @@ class ServiceServer::Impl {
 
   [[nodiscard]] ServiceSettings service_settings() const {
     ServiceSettings settings = settings_.service;
-    settings.has_secret = !settings_.secret.empty();
+    settings.has_secret = has_secret();
     if (settings_.journal) {
       settings.remembers = past_.is_complete;
       if (!settings.snapshots) settings.snapshots.emplace();
@@ -310,6 +328,7 @@ class ServiceServer::Impl {
   asio::steady_timer core_timer_;
   Newcomers newcomers_;  // each is a peer
   bool has_told_of_descriptors_ = false;
+  std::uint64_t tenant_changes_ = 0;  // of those that the core knows
   const std::shared_ptr<const ServicePeer::Events> events_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
   ConnectionId connections_ = 0;

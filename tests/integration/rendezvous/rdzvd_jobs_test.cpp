@@ -85,6 +85,67 @@ TEST_CASE("agents without rdzvd's secret are refused, and its store needs none")
   CHECK(std::regex_search(result.err, closed));
 }
 
+TEST_CASE("tenants of one rdzvd have their own secrets, and see their own jobs only") {
+  const TempDir dir;
+  const auto put = [&](const std::string& name, const std::string& secret) {
+    std::ofstream(dir / name) << secret << "\n";
+    REQUIRE(chmod(std::string(dir / name).c_str(), 0600) == 0);
+    return std::string(dir / name);
+  };
+  const std::string vision = "the secret of vision";
+  const std::string nlp = "another secret, of nlp";
+  const std::string vision_file = put("vision-*", vision);
+  Rdzvd rdzvd({"--listen=127.0.0.1:0", "--secret-dir=" + std::string(dir / "")});
+  boost::asio::io_context context;
+  ServiceAgent right(context, "right", place(rdzvd, "vision-1", vision));
+  ServiceAgent early(context, "early", place(rdzvd, "nlp", nlp));
+  right.join(1, 1);
+  early.join(1, 1);
+  REQUIRE(run_until(context, [&] { return right.has<Round>() && early.has<Finished>(); }));
+  CHECK(early.last<Finished>()->reason.find("it has another secret than the rendezvous") !=
+        std::string::npos);
+  const std::string nlp_file = put("nlp", nlp);  // rdzvd runs on
+  ServiceAgent late(context, "late", place(rdzvd, "nlp", nlp));
+  ServiceAgent stranger(context, "stranger", place(rdzvd, "vision-1", nlp));
+  late.join(1, 1);
+  stranger.join(1, 1);
+  REQUIRE(run_until(context, [&] { return late.has<Round>() && stranger.has<Finished>(); }));
+  CHECK_FALSE(stranger.has<Round>());
+
+  const auto ask = [&](const std::string& file, const Words& more) {
+    Words words = {"--status", "--endpoint=" + rdzvd.first_line, "--secret-file=" + file};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(rdzvd_command(words));
+  };
+  const ChildResult shown = ask(vision_file, {"--run-id=vision-*"});
+  CHECK(shown.status == 0);
+  CHECK(shown.out.find(": 1 job;") != std::string::npos);
+  CHECK(shown.out.find("job vision-1: running") != std::string::npos);
+  const ChildResult refused = ask(vision_file, {"--run-id=nlp"});
+  CHECK(refused.status == 69);
+  CHECK(refused.err.find("has another secret than " + vision_file) != std::string::npos);
+  const ChildResult all = ask(vision_file, {});
+  CHECK(all.status == 69);
+  CHECK(all.err.find("--run-id='PREFIX*'") != std::string::npos);
+  CHECK(ask(nlp_file, {"--run-id=nlp"}).out.find("job nlp: running") != std::string::npos);
+  CHECK(rdzvd.stop().status == 0);
+}
+
+TEST_CASE("a folder of secrets that cannot be used is wrong use of rdzvd") {
+  const TempDir dir;
+  const ChildResult none =
+      run(rdzvd_command({"--listen=127.0.0.1:0", "--secret-dir=" + std::string(dir / "none")}));
+  CHECK(none.status == 2);
+  CHECK(none.err.find("rdzvd: --secret-dir: cannot use the folder ") == 0);
+  const ChildResult both = run(rdzvd_command(
+      {"--secret-dir=" + std::string(dir / ""), "--secret-file=" + secret_file(dir, "s")}));
+  CHECK(both.status == 2);
+  CHECK(both.err.find("give one of them") != std::string::npos);
+  const ChildResult limit = run(rdzvd_command({"--max-tenant-jobs=3"}));
+  CHECK(limit.status == 2);
+  CHECK(limit.err.find("only with --secret-dir=DIR") != std::string::npos);
+}
+
 TEST_CASE("with a secret rdzvd warns of its store only") {
   const TempDir dir;
   Rdzvd rdzvd({"--listen=0.0.0.0:0", "--secret-file=" + secret_file(dir, "sixteen bytes or more")});

@@ -215,6 +215,42 @@ TEST_CASE("another version, protocol or size is refused") {
   }
 }
 
+TEST_CASE("a service with several secrets asks for the one of the client's run id") {
+  auto service = end(Side::service);
+  service.secret_for = [](const std::string& run_id) {
+    return std::string(run_id == "train-7" ? "of 7" : run_id == "train-8" ? "of 8" : "");
+  };
+  SECTION("the right one") {
+    Pair pair(end(Side::client, "of 7"), service);
+    pair.talk();
+    REQUIRE(pair.service.is_proven());
+    REQUIRE(pair.client.is_proven());
+    CHECK(pair.client.send(kKeepAlive));
+    pair.talk();
+    CHECK(pair.at_service == std::vector{kKeepAlive});
+  }
+  SECTION("that of another run id") {
+    Pair pair(end(Side::client, "of 8"), service);
+    pair.talk();
+    CHECK(pair.service_error == Errc::not_authentic);
+    CHECK_FALSE(pair.service.is_open());
+  }
+  SECTION("a run id without a secret is as one with another secret") {
+    auto client = end(Side::client, GENERATE("of 7", "x"));
+    client.hello.run_id = "train-9";
+    Pair pair(std::move(client), service);
+    pair.talk();
+    CHECK(pair.service_error == Errc::not_authentic);
+    CHECK_FALSE(pair.service.is_open());
+  }
+  SECTION("none") {
+    Pair pair(end(Side::client), service);
+    pair.talk();
+    CHECK(pair.client_error == Errc::secret_missing);
+    CHECK_FALSE(pair.service.is_open());
+  }
+}
+
 TEST_CASE("a message that is larger than a frame is not sent") {
   const std::string secret = GENERATE("", "s");
   Pair pair(end(Side::client, secret), end(Side::service, secret));
