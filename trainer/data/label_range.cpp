@@ -13,6 +13,22 @@ int classes_of(const FileLabels& file) {
   return file.labels.empty() ? 0 : *std::max_element(file.labels.begin(), file.labels.end()) + 1;
 }
 
+/// Labels as numbers of something else, such as ids, give a head of mostly unused outputs. Nobody
+/// would see that but by its memory, so it must be asked for.
+void check_gaps(const FileLabels& file, int classes) {
+  if (classes <= kClassesUnasked) return;
+  std::vector<bool> occurs(static_cast<std::size_t>(classes));
+  for (const std::int32_t label : file.labels) occurs[static_cast<std::size_t>(label)] = true;
+  const auto used = std::count(occurs.begin(), occurs.end(), true);
+  if (2 * used >= classes) return;
+  const auto highest = std::max_element(file.labels.begin(), file.labels.end());
+  throw DataError(fmt::format(
+      "{}: {}: the label is {}, so that there would be {} classes, but only {} different labels "
+      "occur: number them from 0 on, or give --classes={} if they are right",
+      file.file, file.place(static_cast<std::size_t>(highest - file.labels.begin())), *highest,
+      classes, used, classes));
+}
+
 /// `limit`: what the labels may not go beyond, in words.
 void check_labels(const FileLabels& file, int classes, const std::string& limit) {
   const auto beyond = std::find_if(file.labels.begin(), file.labels.end(),
@@ -39,6 +55,7 @@ int agree_on_classes(const FileLabels& train, const FileLabels& test, std::optio
         "--classes",
         train.file));
   } else {
+    check_gaps(train, classes);
     check_labels(test, classes, fmt::format("the labels of {} end at {}", train.file, classes - 1));
   }
   return std::max(classes, classes_of(test));

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <system_error>
 
 #include "base/printable.hpp"
@@ -162,7 +164,12 @@ void Report::print(const std::string& text, bool progress) {
     const std::string line = text + "\n";
     std::fwrite(line.data(), 1, line.size(), stdout);
   }
-  std::fflush(stdout);
+  // A reader that has gone wants to hear nothing more.
+  if (std::fflush(stdout) == 0 || errno == EPIPE || output_failed_) return;
+  output_failed_ = true;
+  const std::string line = fmt::format(
+      "train: warning: cannot write to stdout: {}; training goes on\n", std::strerror(errno));
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 void Report::write_metrics(const std::string& json) {

@@ -17,6 +17,7 @@
 
 namespace ddprun::trainer {
 
+/// Warns once where stdout cannot be written, except where its reader has gone.
 /// warning() may be called by any thread, the others by the training loop's.
 class Report {
  public:
@@ -80,6 +81,7 @@ class Report {
   bool terminal_ = false;
   std::mutex mutex_;  // guards the streams and what follows
   bool progress_shown_ = false;
+  bool output_failed_ = false;
   std::optional<AppendedFile> metrics_;  // from the first line on
   bool metrics_failed_ = false;
   std::optional<EventFile> events_;  // from the first point on

@@ -28,6 +28,23 @@ TEST_CASE("without a head the held-out labels are in the range of the training s
                     StartsWith("a: all labels are 0, but a classifier needs two classes"));
 }
 
+TEST_CASE("many classes of which few occur must be asked for") {
+  CHECK_THROWS_WITH(
+      agree_on_classes(labels("a", {0, 70'000, 1}), labels("b", {0}), {}),
+      Catch::Matchers::Equals(
+          "a: line 10: the label is 70000, so that there would be 70001 classes, but only 3 "
+          "different labels occur: number them from 0 on, or give --classes=70001 if they are "
+          "right"));
+  CHECK(agree_on_classes(labels("a", {0, 70'000, 1}), labels("b", {0}), 70'001) == 70'001);
+  CHECK(agree_on_classes(labels("a", {0, 999}), labels("b", {0}), {}) == 1'000);
+  CHECK_THROWS_WITH(agree_on_classes(labels("a", {0, 1'000}), labels("b", {0}), {}),
+                    Contains("only 2 different labels"));
+  std::vector<std::int32_t> every_other;
+  for (std::int32_t label = 0; label < 2'000; label += 2) every_other.push_back(label);
+  every_other.push_back(1'999);
+  CHECK(agree_on_classes(labels("a", every_other), labels("b", {0}), {}) == 2'000);
+}
+
 TEST_CASE("with a head the labels of both sets are below it") {
   CHECK(agree_on_classes(labels("a", {0, 1}), labels("b", {3, 0}), 4) == 4);
   CHECK(agree_on_classes(labels("a", {0, 0}), labels("b", {0}), 300) == 1);

@@ -1,8 +1,13 @@
 // What is reported when: the times are given, none is waited for.
 #include "trainer/run/report.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -132,6 +137,31 @@ TEST_CASE("a folder that cannot be made is told with the reason, and not as miss
   });
   CHECK_THAT(told, Catch::Matchers::StartsWith("train: warning: " + file + ": "));
   CHECK(told.find("No such file") == std::string::npos);
+}
+
+TEST_CASE("output that cannot be written is warned of once, and a reader that has gone is not") {
+  const auto told_with_stdout = [](int fd) {
+    std::fflush(stdout);
+    const int before = ::dup(STDOUT_FILENO);
+    ::dup2(fd, STDOUT_FILENO);
+    ::close(fd);
+    std::string told = ddprun::test::captured_stderr([&] {
+      Report report({.place = {}, .metrics = {}});
+      report.note("one");
+      report.note("two");
+    });
+    ::dup2(before, STDOUT_FILENO);
+    ::close(before);
+    return told;
+  };
+  CHECK(told_with_stdout(::open("/dev/full", O_WRONLY | O_CLOEXEC)) ==
+        "train: warning: cannot write to stdout: No space left on device; training goes on\n");
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  ::close(ends[0]);
+  auto* const before = std::signal(SIGPIPE, SIG_IGN);
+  CHECK(told_with_stdout(ends[1]).empty());
+  std::signal(SIGPIPE, before);
 }
 
 TEST_CASE("names in what is reported cannot control a terminal or begin another line") {
