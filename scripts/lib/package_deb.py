@@ -12,6 +12,9 @@ import time
 import package_files
 from package_files import ROOT, File
 
+# The project has no public address yet. dpkg warns of a package without a maintainer, and lintian refuses hosts that cannot exist,
+# so this is an address of the kind that GitHub gives to those without a public one: it gets no mail.
+PLACEHOLDER = ("ddprun maintainers", "ddprun@users.noreply.github.com")
 PARTS = {
     "ddprun": ("utils", "torchrun-like launcher that starts in milliseconds",
                ["Starts the workers of a distributed PyTorch job with the command line and the", "environment of torchrun, "
@@ -67,16 +70,21 @@ def copyright_text() -> bytes:
             f"/usr/share/common-licenses/Apache-2.0.\n\n{notices}").encode()
 
 
-def changelog(package: str, version: str, maintainer: str, seconds: int) -> bytes:
+def changelog(package: str, version: str, contact: str, seconds: int) -> bytes:
     date = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(seconds))
-    text = f"{package} ({version}) unstable; urgency=medium\n\n  * See CHANGELOG.md of the project.\n\n -- {maintainer}  {date}\n"
+    text = f"{package} ({version}) unstable; urgency=medium\n\n  * See CHANGELOG.md of the project.\n\n -- {contact}  {date}\n"
     return gzip.compress(text.encode(), 9, mtime=0)
 
 
-def control(package: str, version: str, maintainer: str, glibc: str, kilobytes: int) -> str:
+def maintainer() -> str:
+    """Name and address for the packages: of the environment, as Debian's own tools have it, or the placeholder."""
+    return f"{os.environ.get('DEBFULLNAME') or PLACEHOLDER[0]} <{os.environ.get('DEBEMAIL') or PLACEHOLDER[1]}>"
+
+
+def control(package: str, version: str, contact: str, glibc: str, architecture: str, kilobytes: int) -> str:
     section, summary, description = PARTS[package]
-    binary = package != "ddprun-dev"
-    lines = [f"Package: {package}", f"Version: {version}", f"Architecture: {'amd64' if binary else 'all'}", f"Maintainer: {maintainer}",
+    binary = architecture != "all"
+    lines = [f"Package: {package}", f"Version: {version}", f"Architecture: {architecture}", f"Maintainer: {contact}",
              f"Installed-Size: {kilobytes}", *([f"Depends: libc6 (>= {glibc})"] if binary else []),
              *(["Multi-Arch: foreign"] if not binary else []),
              f"Section: {section}", "Priority: optional", f"Description: {summary}",
@@ -84,13 +92,13 @@ def control(package: str, version: str, maintainer: str, glibc: str, kilobytes: 
     return "\n".join(lines) + "\n"
 
 
-def package_files_of(staged: list[File], package: str, version: str, maintainer: str, seconds: int) -> list[File]:
+def package_files_of(staged: list[File], package: str, version: str, contact: str, seconds: int) -> list[File]:
     """All files of one package, but for its control files."""
     # Debian has the licences in a file `copyright`.
     files = [place(file) for file in staged
              if part_of(file.name) == package and pathlib.PurePath(file.name).name not in ("LICENSE", "THIRD_PARTY_NOTICES")]
     files.append(File(f"usr/share/doc/{package}/copyright", copyright_text()))
-    files.append(File(f"usr/share/doc/{package}/changelog.Debian.gz", changelog(package, version, maintainer, seconds)))
+    files.append(File(f"usr/share/doc/{package}/changelog.Debian.gz", changelog(package, version, contact, seconds)))
     if package == "ddprun":
         files.append(File("usr/share/lintian/overrides/ddprun", LINTIAN.encode()))
     if package == "ddprun-rdzvd":
@@ -129,13 +137,13 @@ def main() -> None:
     given = package_files.arguments(__doc__ or "")
     version = package_files.version() + "-1"
     seconds = package_files.timestamp()
-    maintainer = f"{os.environ.get('DEBFULLNAME', 'ddprun maintainers')} <{os.environ.get('DEBEMAIL', 'ddprun@users.noreply.github.com')}>"
     staged = package_files.staged(given.stage)
     for package in PARTS:
-        files = package_files_of(staged, package, version, maintainer, seconds)
+        files = package_files_of(staged, package, version, maintainer(), seconds)
         kilobytes = sum((len(file.content) + 1023) // 1024 for file in files)
-        text = control(package, version, maintainer, given.glibc, kilobytes)
-        path = given.output / f"{package}_{version}_{'all' if package == 'ddprun-dev' else 'amd64'}.deb"
+        architecture = "all" if package == "ddprun-dev" else package_files.ARCHITECTURES[given.arch]
+        text = control(package, version, maintainer(), given.glibc, architecture, kilobytes)
+        path = given.output / f"{package}_{version}_{architecture}.deb"
         build([*files, *control_files(package, files, text)], path, seconds)
         print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 

@@ -10,6 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The first moment that a zip file can hold.
 EARLIEST = 315532800
 PROGRAMS = ("bin/ddprun", "bin/rdzvd", "libexec/ddprun/train")
+# Each architecture by the kernel's name for it, and Debian's.
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +57,7 @@ def arguments(description: str) -> argparse.Namespace:
     """The command line of a packer; its output folder exists."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--stage", type=pathlib.Path, required=True, help="what cmake --install left")
+    parser.add_argument("--arch", choices=ARCHITECTURES, required=True, help="what the programs were compiled for")
     parser.add_argument("--glibc", required=True, help="the oldest glibc, such as 2.28")
     parser.add_argument("--output", type=pathlib.Path, required=True, help="the folder of the package")
     given = parser.parse_args()

@@ -10,7 +10,7 @@ from package_files import ROOT, File
 CHECK = """#!/bin/sh
 # Tells in one line whether the programs of this folder run here.
 machine=$(uname -m)
-[ "$(uname -s)" = Linux ] && [ "$machine" = x86_64 ] || { echo "ddprun: made for Linux on x86-64, this is $(uname -s) on $machine"; exit 1; }
+[ "$(uname -s)" = Linux ] && [ "$machine" = @ARCH@ ] || { echo "ddprun: made for Linux on @ARCH@, this is $(uname -s) on $machine"; exit 1; }
 version=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc //p')
 [ -n "$version" ] || { echo "ddprun: needs glibc @GLIBC@ or newer, and this system has another libc (musl?)"; exit 1; }
 oldest=$(printf '%s\\n%s\\n' @GLIBC@ "$version" | sort -V | head -n 1)
@@ -19,9 +19,9 @@ exec "$(dirname "$0")/bin/ddprun" --version
 """
 
 
-def tarball_files(staged: list[File], folder: str, glibc: str) -> list[File]:
+def tarball_files(staged: list[File], folder: str, glibc: str, arch: str) -> list[File]:
     files = [File(f"{folder}/{file.name}", file.content, file.executable) for file in staged]
-    files.append(File(f"{folder}/check", CHECK.replace("@GLIBC@", glibc).encode(), True))
+    files.append(File(f"{folder}/check", CHECK.replace("@GLIBC@", glibc).replace("@ARCH@", arch).encode(), True))
     files += [File(f"{folder}/{name}", (ROOT / name).read_bytes()) for name in ("LICENSE", "THIRD_PARTY_NOTICES")]
     return sorted(files, key=lambda file: file.name)
 
@@ -44,8 +44,8 @@ def main() -> None:
     import zstandard  # of scripts/package's environment; the functions above need none
 
     given = package_files.arguments(__doc__ or "")
-    folder = f"ddprun-{package_files.version()}-linux-x86_64"
-    files = tarball_files(package_files.staged(given.stage), folder, given.glibc)
+    folder = f"ddprun-{package_files.version()}-linux-{given.arch}"
+    files = tarball_files(package_files.staged(given.stage), folder, given.glibc, given.arch)
     path = given.output / f"{folder}.tar.zst"
     path.write_bytes(zstandard.ZstdCompressor(level=19).compress(archive(files, package_files.timestamp())))
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

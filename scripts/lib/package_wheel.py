@@ -23,8 +23,8 @@ CLASSIFIERS = (
 )
 
 
-def tag(glibc: str) -> str:
-    return f"py3-none-manylinux_{glibc.replace('.', '_')}_x86_64"
+def tag(glibc: str, arch: str) -> str:
+    return f"py3-none-manylinux_{glibc.replace('.', '_')}_{arch}"
 
 
 def metadata(version: str, readme: str) -> str:
@@ -66,7 +66,7 @@ def recorded(files: list[File], info: str) -> list[File]:
     return [*files, File(f"{info}/RECORD", record.encode())]
 
 
-def wheel_files(staged: list[File], package: pathlib.Path, version: str, glibc: str) -> list[File]:
+def wheel_files(staged: list[File], package: pathlib.Path, version: str, glibc: str, arch: str) -> list[File]:
     """All files of the wheel."""
     info, data = f"ddprun-{version}.dist-info", f"ddprun-{version}.data"
     files = [place(file, data) for file in staged]
@@ -75,7 +75,7 @@ def wheel_files(staged: list[File], package: pathlib.Path, version: str, glibc: 
     files += [File(f"{info}/licenses/{name}", (ROOT / name).read_bytes()) for name in LICENSES]
     files.append(File(f"{info}/METADATA", metadata(version, (ROOT / "README.md").read_text()).encode()))
     files.append(File(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: ddprun {version}\nRoot-Is-Purelib: false\n"
-                                       f"Tag: {tag(glibc)}\n".encode()))
+                                       f"Tag: {tag(glibc, arch)}\n".encode()))
     return recorded(files, info)
 
 
@@ -95,8 +95,8 @@ def zipped(files: list[File], seconds: int) -> bytes:
 def main() -> None:
     given = package_files.arguments(__doc__ or "")
     version = package_files.version()
-    files = wheel_files(package_files.staged(given.stage), ROOT / "python" / "ddprun", version, given.glibc)
-    path = given.output / f"ddprun-{version}-{tag(given.glibc)}.whl"
+    files = wheel_files(package_files.staged(given.stage), ROOT / "python" / "ddprun", version, given.glibc, given.arch)
+    path = given.output / f"ddprun-{version}-{tag(given.glibc, given.arch)}.whl"
     path.write_bytes(zipped(files, package_files.timestamp()))
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 

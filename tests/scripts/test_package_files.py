@@ -31,13 +31,13 @@ STAGED = {"bin/ddprun": 0o755, "bin/rdzvd": 0o755, "libexec/ddprun/train": 0o755
           "include/ddprun/ddprun_progress.h": 0o644, "share/bash-completion/completions/ddprun": 0o644}
 
 
-def wheel_of(stage):
-    files = package_wheel.wheel_files(package_files.staged(stage), ROOT / "python" / "ddprun", "1.2.3", "2.28")
+def wheel_of(stage, arch="x86_64"):
+    files = package_wheel.wheel_files(package_files.staged(stage), ROOT / "python" / "ddprun", "1.2.3", "2.28", arch)
     return package_wheel.zipped(files, package_files.timestamp())
 
 
-def tarball_of(stage):
-    files = package_tarball.tarball_files(package_files.staged(stage), "ddprun-1.2.3-linux-x86_64", "2.28")
+def tarball_of(stage, arch="x86_64"):
+    files = package_tarball.tarball_files(package_files.staged(stage), f"ddprun-1.2.3-linux-{arch}", "2.28", arch)
     return package_tarball.archive(files, package_files.timestamp())
 
 
@@ -97,6 +97,13 @@ class Packed(unittest.TestCase):
         for entry in archive.infolist():
             self.assertEqual(bool(entry.external_attr >> 16 & 0o111), bool(re.search("/(scripts|libexec)/", entry.filename)), entry.filename)
 
+    def test_the_wheel_of_another_architecture_differs_in_its_tag_alone(self):
+        archives = [zipfile.ZipFile(io.BytesIO(wheel_of(self.stage, arch))) for arch in ("x86_64", "aarch64")]
+        contents = [{name: archive.read(name).decode() for name in archive.namelist()} for archive in archives]
+        self.assertIn("\nTag: py3-none-manylinux_2_28_aarch64\n", contents[1]["ddprun-1.2.3.dist-info/WHEEL"])
+        different = {name for name in contents[0] if contents[0][name] != contents[1].get(name)}
+        self.assertEqual(different, {"ddprun-1.2.3.dist-info/WHEEL", "ddprun-1.2.3.dist-info/RECORD"})
+
     def test_the_metadata_of_a_wheel_begin_with_its_fields_and_end_with_the_readme(self):
         text = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage))).read("ddprun-1.2.3.dist-info/METADATA").decode()
         head, body = text.split("\n\n", 1)
@@ -132,9 +139,13 @@ class Packed(unittest.TestCase):
         self.assertEqual(archive.getmember("ddprun-1.2.3-linux-x86_64/share/man/man1/ddprun.1").mode, 0o644)
 
     def test_the_check_of_a_tarball_tells_an_old_glibc_and_another_libc_in_one_line(self):
-        archive = tarfile.open(fileobj=io.BytesIO(tarball_of(self.stage)))
         check = self.folder / "check"
-        check.write_bytes(archive.extractfile("ddprun-1.2.3-linux-x86_64/check").read())
+
+        def extract_check(arch):
+            archive = tarfile.open(fileobj=io.BytesIO(tarball_of(self.stage, arch)))
+            check.write_bytes(archive.extractfile(f"ddprun-1.2.3-linux-{arch}/check").read())
+
+        extract_check("x86_64")
         (self.folder / "bin").mkdir()
         program = self.folder / "bin" / "ddprun"
         program.write_text("#!/bin/sh\necho it runs\n")
@@ -158,14 +169,17 @@ class Packed(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertEqual(len(done.stdout.splitlines()), 1)
             self.assertIn(words, done.stdout)
-        self.assertIn("this is Linux on aarch64", printed("echo glibc 2.36", "aarch64").stdout)
+        self.assertEqual(printed("echo glibc 2.36", "aarch64").stdout, "ddprun: made for Linux on x86_64, this is Linux on aarch64\n")
+        extract_check("aarch64")
+        self.assertEqual(printed("echo glibc 2.36").stdout, "ddprun: made for Linux on aarch64, this is Linux on x86_64\n")
+        self.assertEqual(printed("echo glibc 2.36", "aarch64").stdout, "it runs\n")
 
     def debs_of(self, stage):
         staged = package_files.staged(stage)
         debs = {}
         for package in package_deb.PARTS:
             files = package_deb.package_files_of(staged, package, "1.2.3-1", "Some One <one@some.org>", 1_700_000_000)
-            text = package_deb.control(package, "1.2.3-1", "Some One <one@some.org>", "2.28", 7)
+            text = package_deb.control(package, "1.2.3-1", "Some One <one@some.org>", "2.28", "all" if package == "ddprun-dev" else "amd64", 7)
             path = self.folder / f"{package}.deb"
             package_deb.build([*files, *package_deb.control_files(package, files, text)], path, 1_700_000_000)
             debs[package] = path
@@ -194,6 +208,12 @@ class Packed(unittest.TestCase):
         self.assertIn("Depends: libc6 (>= 2.28)\n", fields)
         subprocess.run(["dpkg-deb", "-x", self.folder / "ddprun-rdzvd.deb", self.folder / "x"], check=True)
         self.assertIn("\nExecStart=/usr/bin/rdzvd --state-dir", (self.folder / "x/lib/systemd/system/rdzvd.service").read_text())
+
+    def test_the_maintainer_is_that_of_the_environment_or_else_an_address_without_mail(self):
+        with mock.patch.dict(os.environ, {"DEBFULLNAME": "Some One", "DEBEMAIL": "one@some.org"}):
+            self.assertEqual(package_deb.maintainer(), "Some One <one@some.org>")
+        with mock.patch.dict(os.environ, {"DEBFULLNAME": "", "DEBEMAIL": ""}):
+            self.assertRegex(package_deb.maintainer(), r"^[a-z ]+ <[a-z]+@users\.noreply\.[a-z.]+>$")
 
     def test_the_files_of_a_wheel_are_compressed_with_the_highest_level(self):
         content = bytes(random.Random(1).choices(b"ab", k=50_000))
