@@ -57,8 +57,8 @@ def used_packages(headers: str, tools: str, onednn: str) -> list[Used]:
     """What scripts/package wrote down: `NAME VERSION ...` of Debian's packages, `NAME==VERSION ...` of PyPI's, `VERSION ...` of oneDNN."""
     words = headers.split()
     if len(words) % 2 or not words:
-        raise SystemExit("release: build/package/headers/versions is not a list of packages and versions: remove build/package/headers, and build again")
-    debian = [Used(name, version, "deb/debian") for name, version in zip(words[::2], words[1::2])]
+        raise SystemExit("release: headers/versions below build/package is not a list of packages and versions: remove that folder, and build again")
+    debian = [Used(name, version, "deb/debian") for name, version in dict.fromkeys(zip(words[::2], words[1::2]))]
     debian.append(Used("onednn", onednn.split()[0], "deb/debian", "?arch=source"))
     return debian + [Used(name, version, "pypi") for name, version in re.findall(r"(\S+)==(\S+)", tools) if name not in TOOLS]
 
@@ -136,13 +136,15 @@ def document(version: str, commit: str, seconds: int, files: list[pathlib.Path],
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=pathlib.Path, required=True, help="the folder with the files of the release")
-    parser.add_argument("--used", type=pathlib.Path, required=True, help="build/package, where scripts/package wrote what it used")
+    parser.add_argument("--used", type=pathlib.Path, nargs="+", required=True, help="where scripts/package wrote what it used, a folder for each architecture")
+    parser.add_argument("--tools", type=pathlib.Path, required=True, help="what scripts/package installed from PyPI")
     parser.add_argument("--commit", required=True, help="the commit that was built")
     parser.add_argument("--time", type=int, required=True, help="the time of the document, in seconds since 1970")
     parser.add_argument("--output", type=pathlib.Path, required=True, help="the SBOM")
     given = parser.parse_args()
     try:
-        used = used_packages(*((given.used / name).read_text() for name in ("headers/versions", "venv/packages", "onednn/installed/made-of")))
+        headers, onednn = (" ".join((folder / name).read_text() for folder in given.used) for name in ("headers/versions", "onednn/installed/made-of"))
+        used = used_packages(headers, given.tools.read_text(), onednn)
     except OSError as error:
         raise SystemExit(f"release: {error.filename}: {error.strerror}: scripts/package writes it; run that first") from None
     table = parts((package_files.ROOT / "THIRD_PARTY_NOTICES").read_text(encoding="utf-8"))

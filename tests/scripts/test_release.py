@@ -19,18 +19,23 @@ CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 0.2.0 - 2026-01-31\n\n### Added\
 # It counts its runs. With a file `random` each has other bytes.
 PACKAGE = """#!/bin/sh
 set -e
-compiled="build/package/build build/package/zig-cache build/package/stage build/package/onednn/build build/package/onednn/installed"
+own=build/package
+debian_arch=amd64
+arch=${1#--arch=}
+[ $arch = x86_64 ] || { own=build/package/$arch; debian_arch=arm64; }
+compiled="$own/build $own/stage $own/onednn/build $own/onednn/installed"
 ls -d $compiled >>../kept 2>/dev/null || true
-mkdir -p build/package/dist build/package/headers build/package/venv $compiled
+[ $arch = aarch64 ] || ls -d build/package/zig-cache >>../kept 2>/dev/null || true
+mkdir -p build/package/dist build/package/venv build/package/zig-cache $own/headers $compiled
 echo "$@ $SOURCE_DATE_EPOCH" >>../runs
 [ ! -e ../fails ] || { echo "package: no compiler" >&2; exit 1; }
-printf 'libfmt-dev 9.1.0+ds1-2 libfmt9 9.1.0+ds1-2 libboost1.81-dev 1.81.0-5+deb12u1' >build/package/headers/versions
+printf 'libfmt-dev 9.1.0+ds1-2 libfmt9 9.1.0+ds1-2 libboost1.81-dev 1.81.0-5+deb12u1' >$own/headers/versions
 printf 'ziglang==0.17.1 zstandard==0.25.0 for glibc 2.28' >build/package/venv/packages
-printf '3.7.2+ds-2 0.17.1 2.28 CONVOLUTION;REORDER' >build/package/onednn/installed/made-of
-cat ../more-headers >>build/package/headers/versions 2>/dev/null || true
+printf '3.7.2+ds-2 0.17.1 2.28 CONVOLUTION;REORDER' >$own/onednn/installed/made-of
+cat ../more-headers >>$own/headers/versions 2>/dev/null || true
 version=$(sed -n 's/^project(ddprun VERSION \\([0-9.]*\\).*/\\1/p' CMakeLists.txt)
-for name in ddprun-$version-py3-none-manylinux_2_28_x86_64.whl ddprun_torchrun-$version-py3-none-any.whl ddprun-$version-linux-x86_64.tar.zst \\
-  ddprun_$version-1_amd64.deb ddprun-rdzvd_$version-1_amd64.deb ddprun-dev_$version-1_all.deb; do
+for name in ddprun-$version-py3-none-manylinux_2_28_$arch.whl ddprun_torchrun-$version-py3-none-any.whl ddprun-$version-linux-$arch.tar.zst \\
+  ddprun_$version-1_$debian_arch.deb ddprun-rdzvd_$version-1_$debian_arch.deb ddprun-dev_$version-1_all.deb; do
   echo "$name" >build/package/dist/$name
   [ ! -e ../random ] || wc -l ../runs >>build/package/dist/$name
 done
@@ -98,14 +103,30 @@ class Release(unittest.TestCase):
         done = self.release("0.2.0")
         self.assertEqual(done.returncode, 0, done.stderr)
         names = sorted(path.name for path in self.out().iterdir())
-        self.assertEqual(len(names), 8, names)
+        self.assertEqual(len(names), 12, names)
         sums = dict(reversed(line.split("  ")) for line in (self.out() / "SHA256SUMS").read_text().splitlines())
         self.assertEqual(sorted(sums), [name for name in names if name != "SHA256SUMS"])
         for name, digest in sums.items():
             self.assertEqual(hashlib.sha256((self.out() / name).read_bytes()).hexdigest(), digest, name)
         self.assertEqual(self.git("rev-parse", "v0.2.0^{commit}"), self.git("rev-parse", "HEAD"))
         self.assertIn("git push origin v0.2.0\n", done.stderr)
-        self.assertEqual(self.runs(), ["wheel tarball deb 1769904000"])  # the commit's time
+        self.assertEqual(self.runs(), [f"--arch={arch} wheel tarball deb 1769904000" for arch in ("x86_64", "aarch64")])  # the commit's time
+
+    def test_a_release_of_one_architecture_has_its_packages_alone(self):
+        done = self.release("0.2.0", "--arch=aarch64", "--skip-tests", "--verify")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = sorted(path.name for path in self.out().iterdir())
+        self.assertEqual(len(names), 8, names)
+        self.assertEqual([name for name in names if "x86_64" in name or "amd64" in name], [])
+        self.assertEqual(len(self.runs()), 2)
+        self.assertEqual((self.folder / "kept").read_text(), "")
+
+    def test_a_release_without_a_maintainer_who_gets_mail_tells_so(self):
+        words = "have no maintainer who gets mail"
+        self.environment.pop("DEBEMAIL", None)
+        self.assertIn(words, self.release("0.2.0", "--skip-tests").stderr)
+        self.environment["DEBEMAIL"] = "one@some.org"
+        self.assertNotIn(words, self.release("0.2.0", "--skip-tests").stderr)
 
     def test_a_dry_run_makes_no_tag_and_tells_what_is_not_ready(self):
         self.write("CHANGELOG.md", CHANGELOG.replace("## 0.2.0 - 2026-01-31\n", ""))
@@ -156,7 +177,7 @@ class Release(unittest.TestCase):
     def test_a_verified_release_is_built_twice_and_refused_where_the_bytes_differ(self):
         done = self.release("0.2.0", "--verify", "--skip-tests", "--dry-run")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(len(self.runs()), 2)
+        self.assertEqual(len(self.runs()), 4)
         self.assertEqual((self.folder / "kept").read_text(), "")
         (self.folder / "random").touch()
         done = self.release("0.2.0", "--verify", "--skip-tests")
@@ -165,7 +186,7 @@ class Release(unittest.TestCase):
         self.assertEqual(self.git("tag"), "")
 
     def test_packages_that_fail_or_are_missing_end_the_release(self):
-        for name, reason in (("fails", "scripts/package failed"), ("no-deb", "made no ddprun_0.2.0-1_amd64.deb in build/package/dist")):
+        for name, reason in (("fails", "scripts/package failed"), ("no-deb", "made no ddprun-dev_0.2.0-1_all.deb in build/package/dist")):
             (self.folder / name).touch()
             done = self.release("0.2.0", "--skip-tests")
             (self.folder / name).unlink()
@@ -211,7 +232,7 @@ class Release(unittest.TestCase):
 
     def test_the_sbom_has_the_sums_of_all_files(self):
         files = {entry["fileName"]: entry for entry in self.sbom()["files"]}
-        self.assertEqual(len(files), 6)
+        self.assertEqual(len(files), 10)
         for name, entry in files.items():
             content = (self.out() / name).read_bytes()
             self.assertEqual({sum_["algorithm"]: sum_["checksumValue"] for sum_ in entry["checksums"]},
