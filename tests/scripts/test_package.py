@@ -13,21 +13,31 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 
 import package_files  # noqa: E402
+from program_checks import ProgramChecks  # noqa: E402
 
 HOME = ROOT / "build" / "package"
-OLDEST = (2, 28)
-PARTS_OF_LIBC = re.compile(r"^(libc\.so\.6|libm\.so\.6|libdl\.so\.2|libpthread\.so\.0|ld-linux-x86-64\.so\.2)$")
 
 
-def packed():
+def packed(*options, home=HOME):
     """The packages, made anew of the checkout; their bytes by name."""
-    done = subprocess.run([ROOT / "scripts" / "package"], capture_output=True, text=True, check=False)
+    done = subprocess.run([ROOT / "scripts" / "package", *options], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(done.stdout[-4000:] + done.stderr[-4000:])
-    return {path.name: path.read_bytes() for path in (HOME / "dist").iterdir()}
+    return {path.name: path.read_bytes() for path in (home / "dist").iterdir()}
 
 
-class Packages(unittest.TestCase):
+def unpack_tarball(tarball, folder):
+    """Unpacks it below the folder; returns the folder that it is."""
+    done = subprocess.run([HOME / "venv" / "bin" / "python", "-c",
+                           "import sys, tarfile, zstandard\n"
+                           "tarfile.open(fileobj=zstandard.open(sys.argv[1]), mode='r|').extractall(sys.argv[2], filter='data')",
+                           tarball, folder], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return folder / tarball.name.removesuffix(".tar.zst")
+
+
+class Packages(ProgramChecks, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -53,32 +63,6 @@ class Packages(unittest.TestCase):
 
     def package(self, ending):
         return next(HOME / "dist" / name for name in self.dist if name.endswith(ending))
-
-    def test_the_programs_need_no_symbol_above_the_oldest_glibc_and_none_of_a_shared_cpp_library(self):
-        for program in self.programs:
-            text = subprocess.run(["objdump", "-T", program], check=True, capture_output=True, text=True).stdout
-            versions = {tuple(map(int, version.split("."))) for version in re.findall(r"\bGLIBC_([0-9.]+)", text)}
-            self.assertIn((2, 2, 5), versions, program.name)
-            self.assertLessEqual(max(versions), OLDEST, f"{program.name}: {[l for l in text.splitlines() if 'GLIBC_2.3' in l]}")
-            self.assertNotRegex(text, r"GLIBCXX_|CXXABI_|GCC_\d|\*UND\*.* _Z", program.name)
-
-    def test_the_programs_load_nothing_but_parts_of_libc(self):
-        for program in self.programs:
-            text = subprocess.run(["readelf", "-d", program], check=True, capture_output=True, text=True).stdout
-            needed = re.findall(r"\(NEEDED\).*\[(.*)\]", text)
-            self.assertIn("libc.so.6", needed)
-            self.assertEqual([name for name in needed if not PARTS_OF_LIBC.match(name)], [], program.name)
-            self.assertNotRegex(text, "RPATH|RUNPATH", program.name)
-
-    def test_the_programs_are_bound_at_their_start_and_protect_their_relocations(self):
-        for program in self.programs:
-            text = subprocess.run(["readelf", "-lWd", program], check=True, capture_output=True, text=True).stdout
-            self.assertIn("GNU_RELRO", text, program.name)
-            self.assertRegex(text, r"BIND_NOW|FLAGS_1.*NOW", program.name)
-
-    def test_no_program_holds_the_path_of_the_sources(self):
-        for program in self.programs:
-            self.assertNotIn(str(ROOT).encode(), program.read_bytes(), program.name)
 
     def test_two_builds_give_the_same_bytes(self):
         for name in ("build", "zig-cache", "dist"):  # the compiler keeps what it has compiled, too
@@ -120,12 +104,8 @@ class Packages(unittest.TestCase):
     def test_the_tarball_runs_where_it_is_unpacked_and_trains(self):
         unpacked = self.folder / "a shared folder"
         unpacked.mkdir()
-        done = self.run_program(HOME / "venv" / "bin" / "python", "-c",
-                                "import sys, tarfile, zstandard\n"
-                                "tarfile.open(fileobj=zstandard.open(sys.argv[1]), mode='r|').extractall(sys.argv[2], filter='data')",
-                                self.package(".tar.zst"), unpacked)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        top, = unpacked.iterdir()
+        top = unpack_tarball(self.package(".tar.zst"), unpacked)
+        self.assertEqual(list(unpacked.iterdir()), [top])
         done = self.run_program(top / "check")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertRegex(done.stdout, "^ddprun [0-9.]+ ")

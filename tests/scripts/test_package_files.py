@@ -25,7 +25,7 @@ import package_deb  # noqa: E402
 import package_files  # noqa: E402
 import package_tarball  # noqa: E402
 import package_wheel  # noqa: E402
-import test_package  # noqa: E402
+import program_checks  # noqa: E402
 
 STAGED = {"bin/ddprun": 0o755, "bin/rdzvd": 0o755, "libexec/ddprun/train": 0o755, "share/man/man1/ddprun.1": 0o644,
           "include/ddprun/ddprun_progress.h": 0o644, "share/bash-completion/completions/ddprun": 0o644}
@@ -230,7 +230,7 @@ class Packed(unittest.TestCase):
         self.assertEqual(re.findall(r"(?m)^glibc=(\S+)", script), ["2.28"])
         doctor = (ROOT / "python" / "ddprun" / "doctor.py").read_text()
         self.assertEqual(re.findall(r"(?m)^OLDEST_GLIBC = (.+)$", doctor), ["(2, 28)"])
-        self.assertEqual(test_package.OLDEST, (2, 28))
+        self.assertEqual(program_checks.OLDEST, (2, 28))
 
 
 if __name__ == "__main__":

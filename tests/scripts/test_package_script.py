@@ -169,11 +169,12 @@ class Script(unittest.TestCase):
         done = self.package("--arch=riscv64")
         self.assertEqual((done.returncode, done.stderr), (2, "package: packages are made for x86_64 and aarch64, not for riscv64\n"))
 
-    def test_a_package_leaves_those_of_another_architecture(self):
+    def test_the_packages_of_each_architecture_have_a_folder_of_their_own(self):
         for arch in ("aarch64", "x86_64"):
             self.packs(f"--arch={arch}", "wheel")
-        names = {path.name.split("-py3-", 1)[1] for path in (self.home / "dist").iterdir()}
-        self.assertEqual(names, {"none-manylinux_2_28_aarch64.whl", "none-manylinux_2_28_x86_64.whl", "none-any.whl"})
+        for arch, folder in (("aarch64", "aarch64/dist"), ("x86_64", "dist")):
+            names = {path.name.split("-py3-", 1)[1] for path in (self.home / folder).iterdir()}
+            self.assertEqual(names, {f"none-manylinux_2_28_{arch}.whl", "none-any.whl"})
 
     def onednn_builds(self):
         return len(self.lines("onednn"))

@@ -26,7 +26,7 @@ arch=${1#--arch=}
 compiled="$own/build $own/stage $own/onednn/build $own/onednn/installed"
 ls -d $compiled >>../kept 2>/dev/null || true
 [ $arch = aarch64 ] || ls -d build/package/zig-cache >>../kept 2>/dev/null || true
-mkdir -p build/package/dist build/package/venv build/package/zig-cache $own/headers $compiled
+mkdir -p $own/dist build/package/venv build/package/zig-cache $own/headers $compiled
 echo "$@ $SOURCE_DATE_EPOCH" >>../runs
 [ ! -e ../fails ] || { echo "package: no compiler" >&2; exit 1; }
 printf 'libfmt-dev 9.1.0+ds1-2 libfmt9 9.1.0+ds1-2 libboost1.81-dev 1.81.0-5+deb12u1' >$own/headers/versions
@@ -36,10 +36,11 @@ cat ../more-headers >>$own/headers/versions 2>/dev/null || true
 version=$(sed -n 's/^project(ddprun VERSION \\([0-9.]*\\).*/\\1/p' CMakeLists.txt)
 for name in ddprun-$version-py3-none-manylinux_2_28_$arch.whl ddprun_torchrun-$version-py3-none-any.whl ddprun-$version-linux-$arch.tar.zst \\
   ddprun_$version-1_$debian_arch.deb ddprun-rdzvd_$version-1_$debian_arch.deb ddprun-dev_$version-1_all.deb; do
-  echo "$name" >build/package/dist/$name
-  [ ! -e ../random ] || wc -l ../runs >>build/package/dist/$name
+  echo "$name" >$own/dist/$name
+  [ ! -e ../random ] || wc -l ../runs >>$own/dist/$name
 done
-[ ! -e ../no-deb ] || rm build/package/dist/*.deb
+[ ! -e ../no-deb ] || rm $own/dist/*.deb
+[ ! -e ../other-header ] || echo $arch >>$own/dist/ddprun-dev_$version-1_all.deb
 """
 TESTS = "import os, pathlib, unittest\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertFalse(pathlib.Path('../../../fails-tests').exists())\n"
 
@@ -57,7 +58,7 @@ class Release(unittest.TestCase):
         self.write("CMakeLists.txt", "project(ddprun VERSION 0.2.0 LANGUAGES CXX)\n")
         self.write("CHANGELOG.md", CHANGELOG)
         self.write(".gitignore", "/build/\n__pycache__/\n")
-        for name in ("test_package.py", "test_package_files.py"):
+        for name in ("test_package.py", "test_package_aarch64.py", "test_package_files.py"):
             self.write(f"tests/scripts/{name}", TESTS)
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "SOURCE_DATE"))} | {
             "HOME": str(self.folder), "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b.org", "GIT_COMMITTER_NAME": "A",
@@ -113,7 +114,9 @@ class Release(unittest.TestCase):
         self.assertEqual(self.runs(), [f"--arch={arch} wheel tarball deb 1769904000" for arch in ("x86_64", "aarch64")])  # the commit's time
 
     def test_a_release_of_one_architecture_has_its_packages_alone(self):
-        done = self.release("0.2.0", "--arch=aarch64", "--skip-tests", "--verify")
+        self.write("tests/scripts/test_package.py", TESTS.replace("assertFalse", "assertTrue"))  # its test fails
+        self.commit()
+        done = self.release("0.2.0", "--arch=aarch64", "--verify")
         self.assertEqual(done.returncode, 0, done.stderr)
         names = sorted(path.name for path in self.out().iterdir())
         self.assertEqual(len(names), 8, names)
@@ -186,7 +189,8 @@ class Release(unittest.TestCase):
         self.assertEqual(self.git("tag"), "")
 
     def test_packages_that_fail_or_are_missing_end_the_release(self):
-        for name, reason in (("fails", "scripts/package failed"), ("no-deb", "made no ddprun-dev_0.2.0-1_all.deb in build/package/dist")):
+        for name, reason in (("fails", "scripts/package failed"), ("no-deb", "made no ddprun_0.2.0-1_amd64.deb in build/package/dist"),
+                             ("other-header", "ddprun-dev_0.2.0-1_all.deb differs between the architectures")):
             (self.folder / name).touch()
             done = self.release("0.2.0", "--skip-tests")
             (self.folder / name).unlink()
