@@ -60,6 +60,10 @@ struct RendezvousSettings {
   bool one_port = false;
   std::optional<int> node_rank;
   bool insists_on_rank = false;  ///< without that rank it cannot take part
+  /// Leads to the service instead of the endpoint, which is then only its name: a Unix socket that
+  /// ssh forwards. Empty: none.
+  std::string socket;
+  std::string own_name;      ///< this machine's; empty: it is node_name
   std::string local_addr;    ///< by which others reach this node; empty: by which it reaches them
   std::string secret;        ///< that every agent of the job has; empty: none
   bool needs_proof = false;  ///< join no rendezvous that does not have it

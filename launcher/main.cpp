@@ -32,6 +32,8 @@
 #include "launcher/report/report.hpp"
 #include "launcher/report/report_file.hpp"
 #include "launcher/report/report_json.hpp"
+#include "launcher/ssh/launch_from_here.hpp"
+#include "launcher/ssh/node.hpp"
 #include "launcher/texts/texts.hpp"
 #include "machine/processes/ancestor.hpp"
 #include "proto/environment_names.hpp"
@@ -119,9 +121,30 @@ std::string current_folder() {
   return failed ? std::string() : folder.string();
 }
 
+/// The launcher prints the report, of one node, and writes the files.
+int tell_launcher(const agent::AgentResult& result, int code, const launcher::LaunchPlan& plan,
+                  const launcher::JobFacts& facts, const launcher::NodePlan& node) {
+  launcher::NodeEnd end;
+  end.exit_code = code;
+  end.has_culprit = result.finished.verdict && result.culprit_is_here;
+  end.reports = result.finished.report_at.empty();
+  end.cancelled = result.finished.outcome == proto::Finished::Outcome::cancelled;
+  end.text = printable(launcher::report(result, code, facts), "\n\t");
+  if (!plan.report.file.empty() && end.reports)
+    end.json = launcher::report_json(result, code, facts);
+  if (node.wants_error_file) {
+    end.error_file =
+        launcher::error_file_copy(result, std::chrono::system_clock::now()).value_or(std::string());
+  }
+  launcher::send_end(end, node.mark);
+  unlink(node.socket.c_str());
+  return code;
+}
+
+/// `node`: of a launcher that started us through ssh; null: this ddprun is its own launcher.
 int run(launcher::LaunchPlan plan, launcher::LogLevel level,
         const std::vector<std::string>& command, std::span<char> title_room,
-        const machine::UserState& user) {
+        const machine::UserState& user, const launcher::NodePlan* node) {
   auto log_folder = launcher::make_log_folder(plan);
   if (!log_folder) return fail(log_folder.error());
   if (plan.log_folder.wanted && plan.log_folder.base.empty())
@@ -134,6 +157,7 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
                                  plan.agent.log_folder};
   const auto conclude = [&](const agent::AgentResult& result) {
     const int code = launcher::exit_code(result, plan.report.exit_code_rule);
+    if (node != nullptr) return tell_launcher(result, code, plan, facts, *node);
     launcher::UnfinishedLines unfinished{result.stdout_unfinished, result.stderr_unfinished};
     if (!plan.report.file.empty() && result.finished.report_at.empty())
       write_report(plan.report.file, launcher::report_json(result, code, facts), unfinished, level);
@@ -148,12 +172,42 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   });
 }
 
+/// Plans the job of this node and runs it.
+int plan_and_run(const launcher::LaunchOptions& options, const launcher::Environment& environment,
+                 const std::vector<std::string>& command, std::span<char> title_room,
+                 const machine::UserState& user, const launcher::NodePlan* node) {
+  auto plan = launcher::make_plan(options, environment, launcher::machine_probes());
+  if (!plan) return fail(plan.error());
+  for (const std::string& warning : plan->warnings) warn(options.log_level, warning);
+  for (const std::string& note : plan->notes)
+    std::fprintf(stderr, "ddprun: %s\n", printable(note).c_str());
+  return run(std::move(*plan), options.log_level, command, title_room, user, node);
+}
+
+/// As one node of a job that a launcher on another host has started.
+int run_as_node(const std::string& socket, std::span<char> title_room,
+                const machine::UserState& user) {
+  const auto ssh_connection =
+      launcher::lookup(launcher::environment_from(environ), "SSH_CONNECTION");
+  const auto node = launcher::become_node(socket);
+  if (!node) return fail(node.error());
+  const launcher::Environment environment = launcher::environment_from(environ);
+  const auto options =
+      launcher::parse_launch_options({node->command.begin() + 1, node->command.end()}, environment);
+  if (!options) return fail(options.error());
+  return plan_and_run(
+      launcher::options_on_node(*options, *node, launcher::address_of_node(ssh_connection)),
+      environment, node->command, title_room, user, &*node);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const bool has_stdout = ensure_standard_descriptors();
   end_on_uncaught_exception("ddprun", kExitInternal);
   const machine::UserState user = machine::UserState::take();
+  if (argc == 3 && argv[1] == launcher::kNodeArgument)
+    return run_as_node(argv[2], warden::title_room(argc, argv), user);
   const launcher::Environment environment = launcher::environment_from(environ);
 
   const auto print = [has_stdout](const std::string& text) {
@@ -186,17 +240,25 @@ int main(int argc, char** argv) {
 
   if (options->request == launcher::Request::run && !options->report_file.empty())
     empty_report(options->report_file, options->log_level);
-  auto plan = launcher::make_plan(*options, environment, launcher::machine_probes());
+  if (!options->hosts.spelling.empty()) {
+    auto launch =
+        launcher::launch_from_here(*options, environment, {argv, argv + argc}, current_folder());
+    if (!launch) return fail(launch.error());
+    if (options->request == launcher::Request::dry_run)
+      return print(launcher::ssh_dry_run_text(*launch));
+    if (options->request == launcher::Request::dry_run_json)
+      return print(launcher::ssh_dry_run_json(*launch));
+    for (const std::string& warning : launch->warnings) warn(options->log_level, warning);
+    return launcher::run_ssh_job(std::move(*launch), user);
+  }
+  const std::vector<std::string> command(argv, argv + argc);
+  if (options->request == launcher::Request::run)
+    return plan_and_run(*options, environment, command, warden::title_room(argc, argv), user,
+                        nullptr);
+  const auto plan = launcher::make_plan(*options, environment, launcher::machine_probes());
   if (!plan) return fail(plan.error());
-  if (options->request == launcher::Request::dry_run) {
-    return print(launcher::dry_run_text(*plan, rank_zero_environment(*plan)));
-  }
-  if (options->request == launcher::Request::dry_run_json) {
-    return print(launcher::dry_run_json(*plan, rank_zero_environment(*plan)));
-  }
-  for (const std::string& warning : plan->warnings) warn(options->log_level, warning);
-  for (const std::string& note : plan->notes)
-    std::fprintf(stderr, "ddprun: %s\n", printable(note).c_str());
-  return run(std::move(*plan), options->log_level, {argv, argv + argc},
-             warden::title_room(argc, argv), user);
+  const bool is_json = options->request == launcher::Request::dry_run_json;
+  const auto rank_zero = rank_zero_environment(*plan);
+  return print(is_json ? launcher::dry_run_json(*plan, rank_zero)
+                       : launcher::dry_run_text(*plan, rank_zero));
 }

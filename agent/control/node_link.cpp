@@ -58,6 +58,7 @@ rdzv::ServicePlace service_place(const AgentConfig& config, ServiceHost& host) {
   rdzv::ServicePlace place;
   place.host = settings.endpoint.host;
   place.port = *settings.endpoint.port;
+  place.socket = settings.socket;
   place.more_ports = settings.more_ports;
   place.run_id = config.run_id;
   place.secret = settings.secret;
@@ -181,7 +182,8 @@ void NodeLink::look_at_own_name() {
     spdlog::info("{} is {} here: the workers get {}={}", config_.node_name,
                  addr.empty() ? "no address" : addr, proto::env::kGlooInterface, interface);
   };
-  if (resolver_.look_up(config_.node_name, 0, take)) name_timer_.cancel();
+  const std::string& name = settings_.own_name.empty() ? config_.node_name : settings_.own_name;
+  if (resolver_.look_up(name, 0, take)) name_timer_.cancel();
 }
 
 /// The warden kills the workers when it is over, should this process not do it.

@@ -27,7 +27,8 @@ constexpr std::array kPrograms = {
         "grace-period|kill-timeout|contain|signals-to-handle|forward-signals|standalone|"
         "master-addr|master-port|worker-store|store-allow-uid|rdzv-id|rdzv-backend|rdzv-endpoint|"
         "rdzv-conf|node-rank|local-addr|port-range|grow-delay|rdzv-secret-file|rdzv-auth|make-"
-        "secret|ips|run-mode|elastic-level|dry-run|log-level|"
+        "secret|hosts|hostfile|ssh|remote-path|pass-env|ips|run-mode|elastic-level|dry-run|log-"
+        "level|"
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",

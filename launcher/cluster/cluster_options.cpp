@@ -135,7 +135,8 @@ class ClusterOptions {
 }  // namespace
 
 Outcome<ClusterChoice> with_cluster(LaunchOptions options, const Environment& environment) {
-  if (options.standalone) return ClusterChoice{std::move(options), {}};
+  // Hosts of a launcher have been told all that they need.
+  if (options.standalone || options.ssh_node) return ClusterChoice{std::move(options), {}};
   const auto node = cluster_node(environment);
   const bool has_all = options.nodes.given && (options.nodes.max == 1 || has_address(options));
   if (!node) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "launcher/options/option_rows_failures.hpp"
+#include "launcher/options/option_rows_hosts.hpp"
 #include "launcher/options/option_rows_job.hpp"
 #include "launcher/options/option_rows_own.hpp"
 #include "launcher/options/option_rows_rendezvous.hpp"
@@ -25,7 +26,7 @@ constexpr auto joined(const std::array<OptionRow, sizes>&... tables) {
 // Options of torchrun carry its PET_ variable; of ours only the secret has one. What else torchrun
 // reads (LOGLEVEL and so on) is in options.cpp.
 inline constexpr auto kOptionRows =
-    joined(kJobRows, kFailureRows, kRendezvousRows, kOwnRows, kRowsWithoutEffect);
+    joined(kJobRows, kFailureRows, kRendezvousRows, kHostRows, kOwnRows, kRowsWithoutEffect);
 
 consteval RowRef::RowRef(const char* name) {
   while (kOptionRows[place_].name != name) {

@@ -23,6 +23,8 @@ std::string_view group_title(OptionGroup group) {
       return "Failures";
     case rendezvous:
       return "Rendezvous and store";
+    case hosts:
+      return "Hosts through ssh";
     case ourselves:
       return "ddprun itself";
     case without_effect:

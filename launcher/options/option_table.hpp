@@ -35,6 +35,7 @@ enum class OptionGroup {
   streams,
   failures,
   rendezvous,
+  hosts,
   ourselves,
   without_effect,
 };

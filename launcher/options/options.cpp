@@ -5,6 +5,7 @@
 
 #include "base/lower_case.hpp"
 #include "launcher/options/chaos_option.hpp"
+#include "launcher/options/hosts_options.hpp"
 #include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/options_without_effect.hpp"
@@ -232,6 +233,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   if (needs_program && !parsed.program) return missing_program(parsed.last_taken);
 
   if (const auto taken = take_rendezvous(parsed, options); !taken) return taken.error();
+  if (const auto taken = take_hosts(parsed, options); !taken) return taken.error();
   const auto processes = process_count(parsed);
   if (!processes) return processes.error();
   options.processes = *processes;

@@ -89,6 +89,28 @@ struct PortBounds {
   std::uint16_t last = 0;
 };
 
+/// The job runs on other hosts, and this ddprun is their launcher.
+struct HostsOptions {
+  std::string list;         ///< --hosts; empty: not given
+  std::string file;         ///< --hostfile; empty: not given
+  std::string spelling;     ///< of the one that is given, with its value; empty: none is
+  std::string ssh = "ssh";  ///< --ssh
+  std::string ssh_spelling;
+  std::string remote_path;  ///< empty: not given
+  std::string pass_env;     ///< empty: not given
+};
+
+/// What a launcher has told this ddprun, which it started through ssh as one node of its job.
+struct SshNode {
+  std::string name;    ///< of the host, as the launcher's user wrote it
+  std::string socket;  ///< leads to the rendezvous
+  std::string secret;  ///< of the job
+  std::string addr;    ///< numeric: by which other hosts reach this one
+  bool wants_error_file = false;
+  bool stdout_is_terminal = false;  ///< the launcher's
+  bool stderr_is_terminal = false;
+};
+
 struct LaunchOptions {
   Request request = Request::run;
   std::string man_format;        ///< roff or markdown, for Request::man_page
@@ -124,6 +146,8 @@ struct LaunchOptions {
   WorkerStore worker_store = WorkerStore::agent;
   Containment containment = Containment::automatic;
   agent::StoreUsers store_users;
+  HostsOptions hosts;
+  std::optional<SshNode> ssh_node;  ///< set by the launcher, by no option
 
   bool module = false;     ///< PROGRAM is a Python module
   bool no_python = false;  ///< never run PROGRAM under Python

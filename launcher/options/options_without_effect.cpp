@@ -22,7 +22,8 @@ struct OptionWithNeed {
 
 std::vector<std::string> options_without_effect(const ParsedCommandLine& parsed,
                                                 const LaunchOptions& options) {
-  const bool several_nodes = options.nodes.max > 1 && !options.standalone;
+  const bool several_nodes =
+      !options.hosts.spelling.empty() || (options.nodes.max > 1 && !options.standalone);
   // A node that is lost restarts the others, whatever --max-restarts is.
   const Need restarts{"nothing is restarted without --max-restarts=N",
                       options.restart.max_restarts > 0 || several_nodes};

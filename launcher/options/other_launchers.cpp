@@ -23,9 +23,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kRenamed
 
 constexpr std::string_view kWhatToType = "docs/torchrun.md, \"Tools that start torchrun\"";
 
-constexpr std::array<std::string_view, 8> kOfOthers = {
-    "dynamo-backend", "use-deepspeed", "use-fsdp", "config-file",
-    "hostfile",       "include",       "exclude",  "launcher",
+constexpr std::array<std::string_view, 7> kOfOthers = {
+    "dynamo-backend", "use-deepspeed", "use-fsdp", "config-file", "include", "exclude", "launcher",
 };
 
 }  // namespace

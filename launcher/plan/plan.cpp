@@ -137,10 +137,10 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& env
   const LaunchOptions& options = cluster->options;
   LaunchPlan plan;
   plan.cluster = std::move(cluster->use);
-  plan.scheduler_processes = scheduler_processes(environment);
+  if (!options.ssh_node) plan.scheduler_processes = scheduler_processes(environment);
   if (!plan.cluster.hint.empty()) plan.notes.push_back(plan.cluster.hint);
   plan.warnings = options.warnings;
-  plan.agent.node_name = probes.host_name;
+  plan.agent.node_name = options.ssh_node ? options.ssh_node->name : probes.host_name;
   plan.agent.role = options.role;
   plan.agent.log_level = log_level(options.log_level);
   plan_end_of_job(options, environment, plan);

@@ -66,7 +66,8 @@ Outcome<void> plan_meeting_point(const LaunchOptions& options, const Environment
   plan.agent.agent_store = options.worker_store == WorkerStore::agent;
   plan.agent.store_users = options.store_users;
   if (options.ports) plan.agent.ports = {options.ports->first, options.ports->last};
-  if (options.nodes.max > 1 && !options.standalone)
+  // A launcher's only host has a lease, too.
+  if ((options.nodes.max > 1 && !options.standalone) || options.ssh_node)
     return plan_rendezvous(options, environment, probes, plan);
 
   plan.agent.run_id = options.run_id.value_or("");

@@ -184,6 +184,20 @@ Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousS
   return {};
 }
 
+/// Where a launcher has started this node through ssh.
+void meet_over_ssh(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+  const SshNode& node = *given.options.ssh_node;
+  settings.endpoint = *given.options.rdzv_endpoint;
+  settings.socket = node.socket;
+  settings.own_name = given.probes.host_name;
+  settings.hosting = rdzv::HostingWish::not_host;
+  settings.node_rank = given.options.node_rank;
+  settings.local_addr = node.addr;
+  settings.secret = node.secret;
+  settings.needs_proof = true;
+  plan.agent.keep_error_files = node.wants_error_file;
+}
+
 /// Whether other machines can come to the endpoint at all.
 Outcome<void> check_endpoint(const Given& given, const RendezvousSettings& settings,
                              LaunchPlan& plan) {
@@ -298,12 +312,17 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
   const Given given{options, environment, probes};
   RendezvousSettings settings;
   if (const auto checked = check_run_id(options); !checked) return checked.error();
-  const auto meet = options.rdzv_backend == "static" ? meet_by_rank : meet_at_endpoint;
-  if (const auto met = meet(given, plan, settings); !met) return met.error();
-  if (const auto checked = check_endpoint(given, settings, plan); !checked) return checked.error();
-  if (const auto taken = take_local_addr(given, plan, settings); !taken) return taken.error();
+  if (options.ssh_node) {
+    meet_over_ssh(given, plan, settings);
+  } else {
+    const auto meet = options.rdzv_backend == "static" ? meet_by_rank : meet_at_endpoint;
+    if (const auto met = meet(given, plan, settings); !met) return met.error();
+    if (const auto checked = check_endpoint(given, settings, plan); !checked)
+      return checked.error();
+    if (const auto taken = take_local_addr(given, plan, settings); !taken) return taken.error();
+    if (const auto taken = take_secret(given, settings); !taken) return taken.error();
+  }
   if (const auto taken = take_times(given, plan, settings); !taken) return taken.error();
-  if (const auto taken = take_secret(given, settings); !taken) return taken.error();
   if (options.request != Request::run) plan.hosting = hosting_now(settings, probes);
 
   plan.agent.run_id = options.run_id.value_or(std::string(proto::kDefaultRunId));

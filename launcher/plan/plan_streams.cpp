@@ -115,7 +115,9 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
     plan.warnings.emplace_back(
         "--log-dir without --tee or --redirects keeps no output of the workers");
 
-  const auto mode = options.output.value_or(workers == 1 ? OutputMode::raw : OutputMode::prefix);
+  // What comes through ssh is merged with the output of other hosts.
+  const bool is_alone = workers == 1 && !options.ssh_node;
+  const auto mode = options.output.value_or(is_alone ? OutputMode::raw : OutputMode::prefix);
   const auto out = shown_mode(mode, probes.stdout_is_terminal);
   const auto err = shown_mode(mode, probes.stderr_is_terminal);
   for (int local_rank = 0; local_rank < workers; ++local_rank) {
@@ -134,8 +136,11 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   agent.prefix_template = logs.prefix_template;
   if (agent.prefix_template.empty()) agent.prefix_template = tee.empty() ? kOwnPrefix : kTeePrefix;
   if (logs.no_prefix) agent.prefix_template.clear();
-  agent.colour_stdout = coloured(logs.colour, probes.stdout_is_terminal);
-  agent.colour_stderr = coloured(logs.colour, probes.stderr_is_terminal);
+  const auto& node = options.ssh_node;
+  agent.colour_stdout =
+      coloured(logs.colour, node ? node->stdout_is_terminal : probes.stdout_is_terminal);
+  agent.colour_stderr =
+      coloured(logs.colour, node ? node->stderr_is_terminal : probes.stderr_is_terminal);
   const bool filters = !logs.lines.stdout_filters.empty() || !logs.lines.stderr_filters.empty();
   if (filters && tee.empty()) {
     plan.warnings.emplace_back(

@@ -1,6 +1,5 @@
 #include "rendezvous/client/service_connection.hpp"
 
-#include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -17,6 +16,7 @@
 #include "base/start_thread.hpp"
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
+#include "rendezvous/client/connecting.hpp"
 #include "rendezvous/client/service_refusal.hpp"
 
 namespace ddprun::rdzv {
@@ -37,24 +37,6 @@ void set_port(sockaddr_storage& addr, std::uint16_t port) {
   } else {
     reinterpret_cast<sockaddr_in&>(addr).sin_port = htons(port);
   }
-}
-
-/// Of a connect that was refused: whether a message of ICMP did that, which only firewalls send. A
-/// host without a listener answers with a reset. Linux before 5.8 does not tell.
-bool is_refused_by_icmp(int socket) {
-  alignas(cmsghdr) std::array<char, 512> control{};
-  msghdr message{};
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  if (recvmsg(socket, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return false;
-  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
-    const bool is_error = (one->cmsg_level == SOL_IP && one->cmsg_type == IP_RECVERR) ||
-                          (one->cmsg_level == SOL_IPV6 && one->cmsg_type == IPV6_RECVERR);
-    if (!is_error) continue;
-    const auto* error = reinterpret_cast<const sock_extended_err*>(CMSG_DATA(one));
-    return error->ee_origin == SO_EE_ORIGIN_ICMP || error->ee_origin == SO_EE_ORIGIN_ICMP6;
-  }
-  return false;
 }
 
 }  // namespace
@@ -106,8 +88,16 @@ void ServiceConnection::connect() {
   reset();
   attempt_ = std::make_shared<Attempt>(context_);
   ++attempts_;
+  if (!place_.socket.empty()) return connect_to_socket();
   if (place_.own != nullptr && place_.own->is_here()) return connect_to_own();
   look_up();
+}
+
+/// A forwarder that is gone or refuses says nothing of the service.
+void ServiceConnection::connect_to_socket() {
+  auto fd = connect_to_socket_file(place_.socket);
+  if (!fd) return fail(false, fd.error().message());
+  begin(std::move(*fd));
 }
 
 void ServiceConnection::connect_to_own() {
@@ -345,6 +335,7 @@ void ServiceConnection::fail_with_stranger(const std::string& reason) {
   }
   const std::string user = place_.own != nullptr ? place_.own->port_user() : "";
   if (!user.empty()) return fail(false, reason + "; " + user + " has the port");
+  if (!place_.socket.empty()) return fail(false, reason);
   if (!is_store_) return ask_stranger(reason);
   fail(false, reason + (*is_store_ ? "; PyTorch's store has the port, of a torchrun for example: "
                                      "start ddprun in its place, or choose another port"

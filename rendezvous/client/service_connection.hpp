@@ -25,6 +25,8 @@ namespace ddprun::rdzv {
 struct ServicePlace {
   std::string host;
   std::uint16_t port = 0;
+  /// A Unix socket that leads there, through a forwarder: host and port are not asked. Empty: none.
+  std::string socket;
   /// Where it may be as well: tried behind `port`, in this order, until one has the service of that
   /// run id.
   std::vector<std::uint16_t> more_ports;
@@ -81,6 +83,7 @@ class ServiceConnection {
   void established();
   void connect_failed(int error);
   void connect_to_own();
+  void connect_to_socket();
   void begin(UniqueFd fd);
   void begin_channel();
   void await_bytes();

@@ -35,6 +35,13 @@ void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size);
 /// A list of hosts as Slurm writes it.
 void fuzz_hostlist(const std::uint8_t* data, std::size_t size);
 
+/// What a launcher and its nodes tell each other through ssh: the plan, and the output with its
+/// greeting and record. The first byte chooses how the rest is cut.
+void fuzz_node_messages(const std::uint8_t* data, std::size_t size);
+
+/// Lists and files of hosts, and the command of --ssh.
+void fuzz_hostfile(const std::uint8_t* data, std::size_t size);
+
 /// A worker's progress page, and as the output of a debugger.
 void fuzz_progress_page(const std::uint8_t* data, std::size_t size);
 

@@ -13,6 +13,10 @@
 #include "launcher/options/options.hpp"
 #include "launcher/options/parser.hpp"
 #include "launcher/options/rdzv_conf.hpp"
+#include "launcher/ssh/hosts.hpp"
+#include "launcher/ssh/node_messages.hpp"
+#include "launcher/ssh/node_output.hpp"
+#include "launcher/ssh/ssh_command.hpp"
 #include "tests/fuzz/entries.hpp"
 #include "tests/fuzz/error_line.hpp"
 
@@ -93,6 +97,60 @@ void fuzz_command_line(const std::uint8_t* data, std::size_t size) {
   }
   const auto options = launch_options(*parsed, environment);
   if (!options) check_error(options.error());
+}
+
+void fuzz_node_messages(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const auto plan = decode_plan(text);
+  if (plan) {
+    const std::string again = encode(*plan);
+    const auto newline = again.find('\n');
+    DDPRUN_ASSERT(plan_bytes(again.substr(0, newline)) == again.size() - newline - 1,
+                  "a plan tells its length");
+    const auto read = decode_plan(std::string_view(again).substr(newline + 1));
+    DDPRUN_ASSERT(read && encode(*read) == again, "a plan is read as it was written");
+  } else {
+    DDPRUN_ASSERT(!plan.error().empty(), "an error has words");
+  }
+  // The same in one piece and in many.
+  const auto all_of = [&](std::size_t step) {
+    NodeOutput output("m");
+    std::string lines;
+    std::string rest;
+    for (std::size_t at = 0; at < text.size(); at += step) {
+      auto taken = output.add(text.substr(at, step));
+      lines += taken.lines;
+      if (!taken.problem.empty() || taken.end) return lines;
+    }
+    return lines + output.rest();
+  };
+  const std::string whole = all_of(text.size() + 1);
+  const std::string pieces = all_of(1 + data[0] % 7U);
+  DDPRUN_ASSERT(whole.starts_with(pieces) || pieces.starts_with(whole),
+                "lines are whole and in order");
+}
+
+void fuzz_hostfile(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const auto& hosts : {hosts_in_file(text, "--hostfile=f"), hosts_in_list(text, "--hosts")}) {
+    if (!hosts) {
+      check_error(hosts.error());
+      continue;
+    }
+    DDPRUN_ASSERT(!hosts->empty() && hosts->size() <= kSshHostsMax, "there are hosts");
+    std::set<std::string> names;
+    for (const SshHost& host : *hosts) {
+      DDPRUN_ASSERT(!host.name.empty() && host.name.front() != '-', "no host is an option of ssh");
+      DDPRUN_ASSERT(names.insert(host.name).second, "each host is there once");
+    }
+  }
+  const auto words = words_of_command(text, "--ssh");
+  if (words) {
+    DDPRUN_ASSERT(!words->empty() && !words->front().empty(), "a command has a program");
+  } else {
+    check_error(words.error());
+  }
 }
 
 }  // namespace ddprun::test

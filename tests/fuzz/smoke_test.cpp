@@ -90,6 +90,14 @@ TEST_CASE("any text is a list of hosts or refused in one line") {
   CHECK(replay(fuzz_hostlist, "hostlist", 20000) > 0);
 }
 
+TEST_CASE("any text is hosts of a file or of an option, or refused in one line") {
+  CHECK(replay(fuzz_hostfile, "hostfile", 5000) > 0);
+}
+
+TEST_CASE("any bytes of a launcher or a node are taken apart the same in one piece and in many") {
+  CHECK(replay(fuzz_node_messages, "node_messages", 5000) > 0);
+}
+
 TEST_CASE("any bytes keep every promise of progress pages and the output of debuggers") {
   CHECK(replay(fuzz_progress_page, "progress_page", 20000) > 0);
 }

@@ -43,6 +43,7 @@ MAY_INCLUDE = {
     "launcher/plan": ["launcher/options", "launcher/cluster", "launcher/program", "agent/chaos", "agent/config", "agent/job_settings", "agent/streams", "warden/warden",
                       "rendezvous/membership", "rendezvous/service/hosting", "machine", "proto", "base"],
     "launcher/report": ["launcher/options", "agent/agent", "agent/chaos", "agent/streams", "rendezvous/membership", "proto", "base"],
+    "launcher/ssh": ["launcher/options", "launcher/cluster", "launcher/report", "rendezvous/service", "rendezvous/store", "machine/processes", "proto", "base"],
     "trainer": [],
     "trainer/model": ["trainer/error", "base"],
     "trainer/compute": ["trainer/error", "trainer/model", "base"],

@@ -23,8 +23,8 @@ PROVIDES = {
     "libsodium-dev": "sodium.h",
     "libboost1.81-dev": "boost/version.hpp",
 }
-PLAIN_TOOLS = ["basename", "bash", "cat", "cp", "dirname", "find", "grep", "head", "ln", "mkdir", "mktemp", "paste",
-               "readlink", "rm", "sed", "sleep", "sort", "tail", "timeout", "touch", "env", "true"]
+PLAIN_TOOLS = ["basename", "bash", "cat", "chmod", "cp", "dirname", "find", "grep", "head", "ln", "mkdir", "mktemp", "paste",
+               "readlink", "rm", "sed", "sleep", "sort", "tail", "tee", "timeout", "touch", "env", "true"]
 
 FAKE_APT_GET = """#!/usr/bin/env bash
 echo "apt-get $*" >>"$FAKE_MACHINE/calls"
@@ -127,7 +127,7 @@ class Machine:
         self.program("pip", FAKE_PIP, self.folder)
         self.program("executable", f'#!/bin/sh\n{shutil.which("chmod")} +x "$1"\n', self.folder)
         self.program("tmux", "#!/bin/sh\n")
-        for name in ("bridge", "scontrol", "slurmctld", "slurmd", "mpirun"):
+        for name in ("bridge", "scontrol", "slurmctld", "slurmd", "mpirun", "sshd"):
             self.program(name, "#!/bin/sh\n")
         for name in ("torch", "venv_module", "tqdm", "rich"):
             (self.folder / name).touch()

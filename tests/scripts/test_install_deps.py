@@ -1,5 +1,6 @@
 """Tests of scripts/install-deps: what the build needs, on a pretended machine."""
 
+import pathlib
 import subprocess
 import unittest
 
@@ -264,6 +265,21 @@ class InstallDeps(InstallDepsTest):
         self.assertEqual(len(self.machine.installs()), 1)
         self.machine.user(1000)
         self.assertIn("as root, run: apt-get install --no-remove", self.succeeds("--cluster").stderr)
+
+    def test_an_sshd_for_the_tests_is_installed_and_stays_off(self):
+        root = self.machine.root
+        units = root / "etc/systemd/system"
+        units.mkdir(parents=True)
+        (root / "usr/sbin").mkdir(parents=True, exist_ok=True)
+        self.succeeds("--cluster")
+        self.assertEqual(list(units.iterdir()), [])  # the machine has one
+        self.machine.lacks_program("sshd")
+        (units / "ssh.socket").write_text("the user's own")
+        self.succeeds("--cluster")
+        self.assertIn(" openssh-server ", self.machine.installs()[0] + " ")
+        self.assertEqual((units / "ssh.service").readlink(), pathlib.Path("/dev/null"))
+        self.assertEqual((units / "ssh.socket").read_text(), "the user's own")
+        self.assertFalse((root / "usr/sbin/policy-rc.d").exists())
 
     def test_an_unknown_option_is_refused(self):
         done = self.machine.install_deps("--frobnicate")

@@ -1,0 +1,173 @@
+#include "launcher/ssh/ssh_launch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.hpp"
+#include "launcher/options/rdzv_conf.hpp"
+#include "launcher/ssh/passed_environment.hpp"
+#include "proto/environment_names.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+/// A port is needed for the text only.
+constexpr std::uint16_t kExamplePort = 29400;
+
+Outcome<std::vector<SshHost>> hosts_of(const HostsOptions& hosts, const SshFacts& facts) {
+  if (hosts.file.empty()) return hosts_in_list(hosts.list, hosts.spelling);
+  const auto text = facts.read_file(hosts.file);
+  if (!text) return usage_error(fmt::format("{}: {}", hosts.spelling, text.error()));
+  return hosts_in_file(*text, hosts.spelling);
+}
+
+Outcome<void> take_numbers(const LaunchOptions& options, SshLaunch& launch) {
+  const auto all = static_cast<int>(launch.hosts.size());
+  launch.plan.min_nodes = launch.plan.max_nodes = all;
+  if (!options.nodes.given) return {};
+  if (options.nodes.max > all) {
+    return usage_error(fmt::format("{}: {} names {} host{}; name more, or leave --nnodes out",
+                                   options.nodes.spelling, options.hosts.spelling, all,
+                                   all == 1 ? "" : "s"));
+  }
+  launch.plan.min_nodes = options.nodes.min;
+  launch.plan.max_nodes = options.nodes.max;
+  return {};
+}
+
+/// Values may be secrets, which a screen need not show.
+std::vector<std::string> names_of(const std::vector<std::string>& environment) {
+  std::vector<std::string> names;
+  for (const std::string& entry : environment) names.push_back(entry.substr(0, entry.find('=')));
+  return names;
+}
+
+}  // namespace
+
+Outcome<SshLaunch> make_ssh_launch(const LaunchOptions& options, const Environment& environment,
+                                   const SshFacts& facts) {
+  SshLaunch launch;
+  launch.warnings = options.warnings;
+  launch.log_level = options.log_level;
+  auto hosts = hosts_of(options.hosts, facts);
+  if (!hosts) return hosts.error();
+  launch.hosts = std::move(*hosts);
+  if (const auto taken = take_numbers(options, launch); !taken) return taken.error();
+
+  auto ssh = words_of_command(options.hosts.ssh, options.hosts.ssh_spelling);
+  if (!ssh) return ssh.error();
+  launch.command = {std::move(*ssh), options.hosts.remote_path, facts.own_path};
+  const auto lease = lease_of(options.rdzv_conf);
+  if (!lease) return lease.error();
+  launch.lease = *lease;
+  launch.stop = options.stop;
+  launch.report_file = options.report_file;
+  launch.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
+
+  auto passed = passed_environment(environment, options.hosts.pass_env);
+  if (!passed) return passed.error();
+  NodePlan& plan = launch.plan;
+  plan.environment = std::move(*passed);
+  plan.command = facts.command;
+  plan.folder = facts.folder;
+  plan.run_id = options.run_id.value_or(facts.new_run_id);
+  plan.secret = facts.secret;
+  plan.mark = "end-" + facts.random;
+  launch.socket_base = "/tmp/ddprun-ssh-" + facts.random + "-";
+  plan.wants_error_file = !launch.error_file.empty();
+  plan.stdout_is_terminal = facts.stdout_is_terminal;
+  plan.stderr_is_terminal = facts.stderr_is_terminal;
+  if (encode(plan).size() > kPlanBytesMax)
+    return usage_error(fmt::format(
+        "the environment and the command line have more than {} MiB; pass less to the hosts",
+        kPlanBytesMax >> 20U));
+  return launch;
+}
+
+NodePlan plan_for(const SshLaunch& launch, std::size_t host) {
+  NodePlan plan = launch.plan;
+  plan.host = launch.hosts[host].name;
+  plan.rank = static_cast<int>(host);
+  plan.slots = launch.hosts[host].slots.value_or(0);
+  plan.socket = fmt::format("{}{}", launch.socket_base, host);
+  return plan;
+}
+
+std::string ssh_dry_run_text(const SshLaunch& launch) {
+  const NodePlan& plan = launch.plan;
+  std::string nodes = fmt::format("{}", plan.max_nodes);
+  if (plan.min_nodes < plan.max_nodes)
+    nodes = fmt::format("{} to {}", plan.min_nodes, plan.max_nodes);
+  std::string text =
+      fmt::format("hosts:        {}, in the order of their ranks\n", launch.hosts.size());
+  for (const SshHost& host : launch.hosts) {
+    text += fmt::format("              {}{}\n", host.name,
+                        host.slots ? fmt::format(", {} workers", *host.slots) : "");
+  }
+  text += fmt::format("nodes:        {}\n", nodes);
+  text += fmt::format("folder:       {}\n", plan.folder.empty() ? "(deleted)" : plan.folder);
+  std::string command;
+  for (const std::string& word :
+       ssh_arguments(launch.command, launch.hosts.front().name, "SOCKET", kExamplePort))
+    command += (command.empty() ? "" : " ") + word;
+  text += fmt::format("command:      {}\n", command);
+  std::string names;
+  for (const std::string& name : names_of(plan.environment))
+    names += (names.empty() ? "" : " ") + name;
+  return text + fmt::format("environment:  {}\n", names);
+}
+
+std::string ssh_dry_run_json(const SshLaunch& launch) {
+  nlohmann::ordered_json json;
+  auto hosts = nlohmann::ordered_json::array();
+  for (const SshHost& host : launch.hosts) {
+    nlohmann::ordered_json one{{"name", host.name}};
+    if (host.slots) one["workers"] = *host.slots;
+    hosts.push_back(std::move(one));
+  }
+  json["hosts"] = std::move(hosts);
+  json["min_nodes"] = launch.plan.min_nodes;
+  json["max_nodes"] = launch.plan.max_nodes;
+  json["folder"] = launch.plan.folder;
+  json["command"] =
+      ssh_arguments(launch.command, launch.hosts.front().name, "SOCKET", kExamplePort);
+  json["environment"] = names_of(launch.plan.environment);
+  return json_text(json, 2) + "\n";
+}
+
+LaunchOptions options_on_node(LaunchOptions options, const NodePlan& plan,
+                              const std::string& addr) {
+  options.hosts = {};
+  options.request = Request::run;
+  options.warnings.clear();  // the launcher has printed them
+  options.run_id = plan.run_id;
+  options.nodes.min = plan.min_nodes;
+  options.nodes.max = plan.max_nodes;
+  options.nodes.given = true;
+  options.nodes.spelling = fmt::format("--nnodes={}", plan.max_nodes);
+  // More hosts than nodes: these are spares.
+  if (plan.rank < plan.max_nodes) options.node_rank = plan.rank;
+  options.rdzv_backend = "c10d";
+  // Only a name, for people: the socket leads there.
+  const auto launcher = parse_endpoint(plan.launcher);
+  options.rdzv_endpoint = launcher ? *launcher : Endpoint("launcher", std::nullopt);
+  if (!options.rdzv_endpoint->port) options.rdzv_endpoint->port = 0;
+  options.standard_input = StdinMode::none;
+  if (plan.slots > 0 && !options.processes.given && !options.gpus.given)
+    options.processes.number = plan.slots;
+  SshNode node;
+  node.name = plan.host;
+  node.socket = plan.socket;
+  node.secret = plan.secret;
+  node.addr = addr;
+  node.wants_error_file = plan.wants_error_file;
+  node.stdout_is_terminal = plan.stdout_is_terminal;
+  node.stderr_is_terminal = plan.stderr_is_terminal;
+  options.ssh_node = std::move(node);
+  return options;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,105 @@
+#include "launcher/ssh/why_not_started.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include <fmt/format.h>
+
+#include "base/describe.hpp"
+#include "base/exit_codes.hpp"
+#include "base/trimmed.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+/// ssh itself has failed, or its connection has ended.
+constexpr int kExitOfSsh = 255;
+constexpr std::size_t kWordsLinesMax = 3;
+constexpr std::size_t kWordsBytesMax = 600;
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::string remedy_for(const std::string& host, std::string_view words) {
+  if (contains(words, "Host key verification failed"))
+    return fmt::format(
+        "; connect once by hand (ssh {}) to accept its key, or type "
+        "--ssh=\"ssh -o StrictHostKeyChecking=accept-new\"",
+        host);
+  if (contains(words, "Permission denied"))
+    return fmt::format(
+        "; ddprun answers no questions for passwords: give your key to the host (ssh-copy-id {}), "
+        "and a key with a passphrase to ssh-agent",
+        host);
+  if (contains(words, "remote port forwarding failed"))
+    return "; its sshd must allow AllowStreamLocalForwarding, which is the default";
+  return "";
+}
+
+std::string behind(const std::string& words) { return words.empty() ? "" : ": " + words; }
+
+}  // namespace
+
+std::string last_words(std::string_view errors) {
+  std::deque<std::string_view> lines;
+  while (!errors.empty()) {
+    const auto end = std::min(errors.find('\n'), errors.size());
+    if (const auto line = trimmed(errors.substr(0, end)); !line.empty()) lines.push_back(line);
+    errors.remove_prefix(std::min(end + 1, errors.size()));
+    if (lines.size() > kWordsLinesMax) lines.pop_front();
+  }
+  std::string words;
+  for (const std::string_view line : lines) {
+    if (!words.empty()) words += words.ends_with('.') || words.ends_with(':') ? " " : "; ";
+    words += line;
+  }
+  if (words.size() > kWordsBytesMax) words.resize(kWordsBytesMax);
+  return words;
+}
+
+std::string why_not_started(const std::string& host, const ExitStatus& exit,
+                            const std::string& words, std::string_view banner) {
+  if (exit.by_signal) return fmt::format("{}: ssh was {}{}", host, describe(exit), behind(words));
+  if (exit.value == kExitOfSsh) {
+    return fmt::format("{} cannot be reached{}{}", host,
+                       words.empty() ? ": ssh gives no reason" : behind(words),
+                       remedy_for(host, words));
+  }
+  if (exit.value == kExitNotFound) {
+    return fmt::format(
+        "{}: ddprun was not found there{}; install it there, or type --remote-path=PATH", host,
+        behind(words));
+  }
+  if (exit.value == kExitNotExecutable) {
+    return fmt::format("{}: ddprun cannot be executed there{}; type another --remote-path=PATH",
+                       host, behind(words));
+  }
+  if (exit.value == kExitUsage && contains(words, "unknown option")) {
+    return fmt::format(
+        "{}: ddprun there is older than this one{}; install the same version there, or type "
+        "--remote-path=PATH",
+        host, behind(words));
+  }
+  const std::string shell = words.empty() ? last_words(banner) : words;
+  return fmt::format(
+      "{}: its login shell {} before ddprun answered{}; try ssh {} true, which must succeed", host,
+      describe(exit), behind(shell), host);
+}
+
+std::string why_refused(const std::string& host, std::string_view version,
+                        std::string_view own_version) {
+  return fmt::format(
+      "{}: ddprun there has version {}, this one has {}; install the same version there, or type "
+      "--remote-path=PATH",
+      host, version, own_version);
+}
+
+std::string why_lost(const std::string& host, const ExitStatus& exit, const std::string& words) {
+  if (exit.by_signal) return fmt::format("{} is lost: ssh was {}", host, describe(exit));
+  if (exit.value == kExitOfSsh)
+    return fmt::format("{} is lost: its connection ended{}", host, behind(words));
+  return fmt::format("{}: ddprun there {}", host, describe(exit));
+}
+
+}  // namespace ddprun::launcher
