@@ -146,4 +146,47 @@ class SshHosts {
   std::deque<Child> launchers_;
 };
 
+inline std::string name_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+/// Of the job's processes, those with this name.
+inline std::vector<pid_t> of_job(const SshHosts& hosts, const std::string& name) {
+  std::vector<pid_t> found;
+  for (const pid_t pid : processes_with(hosts.job.mark_entry())) {
+    if (name_of(pid) == name) found.push_back(pid);
+  }
+  return found;
+}
+
+/// The ddprun of one host, and what sshd runs it in.
+struct NodeProcesses {
+  pid_t agent = 0;
+  pid_t warden = 0;
+  pid_t first = 0;
+  pid_t session = 0;
+};
+
+inline std::vector<NodeProcesses> nodes_of(const SshHosts& hosts) {
+  std::vector<NodeProcesses> nodes;
+  for (const pid_t worker : of_job(hosts, "meeting_worker")) {
+    NodeProcesses node;
+    node.agent = parent_of(worker);
+    node.warden = parent_of(node.agent);
+    node.first = parent_of(node.warden);
+    node.session = parent_of(node.first);
+    REQUIRE(name_of(node.agent) == "ddp-agent");
+    REQUIRE(name_of(node.session).starts_with("sshd"));
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
+inline bool is_gone(pid_t pid) {
+  return eventually([pid] { return kill(pid, 0) != 0; }, std::chrono::seconds(30));
+}
+
 }  // namespace ddprun::test
