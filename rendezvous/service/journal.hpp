@@ -43,6 +43,11 @@ class Journal {
   virtual std::vector<std::string> commit() = 0;
   /// Whether all that was committed is durable.
   [[nodiscard]] virtual bool is_durable() const = 0;
+  /// Whether the service may tell anybody anything now. No: another process has its jobs, or may
+  /// have them. Asked after what it answers was read from a socket, and before it is answered: this
+  /// process may have been stopped in between. After a no it is always no, and the service resets
+  /// its connections.
+  [[nodiscard]] virtual bool may_answer() { return true; }
 };
 
 }  // namespace ddprun::rdzv

@@ -1,0 +1,34 @@
+// The bodies of etcd's JSON gateway (HTTP POST to /v3/...): keys and values in base64, numbers as
+// strings, what is false or 0 left out. Pure. Reading takes any bytes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "rendezvous/etcd/etcd.hpp"
+
+namespace ddprun::rdzv {
+
+/// No answer that is read is longer.
+inline constexpr std::size_t kEtcdAnswerBytesMax = std::size_t{8} << 20;
+
+std::string etcd_range_body(const EtcdQuery& query);
+std::string etcd_txn_body(const EtcdTxn& txn);
+std::string etcd_grant_body(std::chrono::seconds ttl);
+/// Of a keep-alive or a revocation.
+std::string etcd_lease_body(EtcdLease lease);
+std::string etcd_compact_body(EtcdRevision revision);
+
+// Answers with HTTP status 200. What is none of them is the fault `refused`.
+EtcdResult<EtcdPage> read_etcd_page(std::string_view body);
+/// `reads`: how many keys were asked for in read_otherwise.
+EtcdResult<EtcdTxnAnswer> read_etcd_txn(std::string_view body, std::size_t reads);
+EtcdResult<EtcdGrant> read_etcd_grant(std::string_view body);
+EtcdResult<std::chrono::seconds> read_etcd_keep_alive(std::string_view body);
+
+/// Any other status. `member`: HOST:PORT, for people.
+EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view member);
+/// Whether another member, or the same one later, may answer otherwise.
+bool may_pass(const EtcdFault& fault);
+
+}  // namespace ddprun::rdzv

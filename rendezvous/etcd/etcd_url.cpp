@@ -1,0 +1,52 @@
+#include "rendezvous/etcd/etcd_url.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace ddprun::rdzv {
+namespace {
+
+constexpr std::uint16_t kEtcdPort = 2379;
+constexpr std::string_view kDefaultPrefix = "ddprun";
+constexpr std::size_t kPrefixBytesMax = 200;
+constexpr std::size_t kMembersMax = 32;
+
+bool is_printable(char c) { return c > ' ' && c <= '~'; }
+
+}  // namespace
+
+boost::system::result<EtcdPlace, std::string> parse_etcd_place(std::string_view text) {
+  using Parsed = boost::system::result<EtcdPlace, std::string>;
+  const auto failed = [](std::string why) {
+    return Parsed(boost::system::in_place_error, std::move(why));
+  };
+  if (!text.starts_with(kEtcdScheme)) return failed("it does not begin with etcd://");
+  text.remove_prefix(kEtcdScheme.size());
+  EtcdPlace place;
+  const std::size_t slash = text.find('/');
+  std::string_view prefix =
+      slash == std::string_view::npos ? std::string_view() : text.substr(slash + 1);
+  while (prefix.ends_with('/')) prefix.remove_suffix(1);
+  while (prefix.starts_with('/')) prefix.remove_prefix(1);
+  place.prefix = prefix.empty() ? kDefaultPrefix : prefix;
+  if (place.prefix.size() > kPrefixBytesMax)
+    return failed(fmt::format("the prefix has more than {} bytes", kPrefixBytesMax));
+  if (!std::all_of(place.prefix.begin(), place.prefix.end(), is_printable))
+    return failed("the prefix has blanks or other characters than those of ASCII");
+  for (std::string_view rest = text.substr(0, slash);;) {
+    const std::size_t comma = rest.find(',');
+    auto member = parse_endpoint(rest.substr(0, comma));
+    if (!member) return failed(member.error());
+    if (!member->port) member->port = kEtcdPort;
+    if (member->port == 0) return failed("port 0 cannot be asked");
+    place.members.push_back(std::move(*member));
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  if (place.members.size() > kMembersMax)
+    return failed(fmt::format("it names more than {} members", kMembersMax));
+  return Parsed(boost::system::in_place_value, std::move(place));
+}
+
+}  // namespace ddprun::rdzv
