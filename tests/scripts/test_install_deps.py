@@ -258,7 +258,8 @@ class InstallDeps(InstallDepsTest):
         self.assertEqual(len(self.machine.installs()), 1)
         for word in ("--no-remove", " slurmd ", " slurm-wlm-basic-plugins ", " openmpi-bin "):
             self.assertIn(word, self.machine.installs()[0] + " ")
-        self.assertNotIn(" slurmctld ", self.machine.installs()[0])
+        for word in (" slurmctld ", " etcd-server "):
+            self.assertNotIn(word, self.machine.installs()[0])
         self.machine.plan("slurmd", "Remv something [1.0]", "Inst slurmd (22.05.8-4)")
         done = self.succeeds("--cluster")
         self.assertIn("some tests are skipped: apt would remove or upgrade packages", done.stderr)
@@ -266,20 +267,25 @@ class InstallDeps(InstallDepsTest):
         self.machine.user(1000)
         self.assertIn("as root, run: apt-get install --no-remove", self.succeeds("--cluster").stderr)
 
-    def test_an_sshd_for_the_tests_is_installed_and_stays_off(self):
+    def test_an_sshd_and_an_etcd_for_the_tests_are_installed_and_stay_off(self):
         root = self.machine.root
         units = root / "etc/systemd/system"
         units.mkdir(parents=True)
         (root / "usr/sbin").mkdir(parents=True, exist_ok=True)
         self.succeeds("--cluster")
-        self.assertEqual(list(units.iterdir()), [])  # the machine has one
+        self.assertEqual(list(units.iterdir()), [])  # the machine has both
         self.machine.lacks_program("sshd")
         (units / "ssh.socket").write_text("the user's own")
         self.succeeds("--cluster")
         self.assertIn(" openssh-server ", self.machine.installs()[0] + " ")
         self.assertEqual((units / "ssh.service").readlink(), pathlib.Path("/dev/null"))
         self.assertEqual((units / "ssh.socket").read_text(), "the user's own")
+        self.assertFalse((units / "etcd.service").is_symlink())
         self.assertFalse((root / "usr/sbin/policy-rc.d").exists())
+        self.machine.lacks_program("etcd")
+        self.succeeds("--cluster")
+        self.assertIn(" etcd-server ", self.machine.installs()[-1] + " ")
+        self.assertEqual((units / "etcd.service").readlink(), pathlib.Path("/dev/null"))
 
     def test_an_unknown_option_is_refused(self):
         done = self.machine.install_deps("--frobnicate")
