@@ -55,6 +55,8 @@ struct RendezvousSettings {
   Endpoint endpoint;  ///< as the user gave it, with its port
   /// Further ports there: the service takes the first one that is free, the other nodes try all.
   std::vector<std::uint16_t> more_ports;
+  /// Of further rdzvd that share a journal with the one at the endpoint, each with its port.
+  std::vector<Endpoint> more_endpoints;
   rdzv::HostingWish hosting = rdzv::HostingWish::automatic;
   /// The workers' store is reached at the endpoint, too, as under torchrun's static rendezvous.
   bool one_port = false;

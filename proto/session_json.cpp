@@ -69,15 +69,16 @@ inline constexpr auto kFields<Alive> = std::tuple{
     field("acknowledged", &Alive::acknowledged),
 };
 template <>
-inline constexpr auto kNames<Refused::Why> =
-    std::to_array<std::string_view>({"wrong_secret", "other_job", "limit", "broken", "no_fence"});
-static_assert(kNames<Refused::Why>.size() == static_cast<int>(Refused::Why::no_fence) + 1);
+inline constexpr auto kNames<Refused::Why> = std::to_array<std::string_view>(
+    {"wrong_secret", "other_job", "limit", "broken", "no_fence", "elsewhere"});
+static_assert(kNames<Refused::Why>.size() == static_cast<int>(Refused::Why::elsewhere) + 1);
 template <>
 inline constexpr std::string_view kKind<Refused> = "refused";
 template <>
 inline constexpr auto kFields<Refused> = std::tuple{
     required("why", &Refused::why),
     field("reason", &Refused::reason, kText),
+    field("place", &Refused::place),
 };
 template <>
 inline constexpr auto kFields<MemberStatus> = std::tuple{

@@ -46,6 +46,8 @@ rdzv::SessionSettings session_settings(const AgentConfig& config) {
   session.service = to_string(config.rendezvous->endpoint);
   if (const auto& more = config.rendezvous->more_ports; !more.empty())
     session.service += fmt::format(" to {}", more.back());
+  for (const Endpoint& more : config.rendezvous->more_endpoints)
+    session.service += "," + to_string(more);
   session.lease = config.rendezvous->lease;
   session.join_timeout = config.job.join_timeout;
   session.lost_timeout = config.rendezvous->lost_timeout;
@@ -60,6 +62,7 @@ rdzv::ServicePlace service_place(const AgentConfig& config, ServiceHost& host) {
   place.port = *settings.endpoint.port;
   place.socket = settings.socket;
   place.more_ports = settings.more_ports;
+  place.more_hosts = settings.more_endpoints;
   place.run_id = config.run_id;
   place.secret = settings.secret;
   place.needs_proof = settings.needs_proof;

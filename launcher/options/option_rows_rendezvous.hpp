@@ -100,11 +100,12 @@ inline constexpr std::array kRendezvousRows = {
         .environment = "PET_RDZV_ENDPOINT",
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
-        .placeholder = "HOST[:PORT]",
+        .placeholder = "HOST[:PORT][,...]",
         .help = "Address of the rendezvous, where the nodes of a job meet",
         .more = "Name or address of one of the nodes, or of a machine that runs rdzvd. [::1]:29500 "
                 "for IPv6. The default port is 29400. With the static backend it is MASTER_ADDR "
-                "and MASTER_PORT.",
+                "and MASTER_PORT. Several with commas between them: those of rdzvd that share a "
+                "journal in etcd.",
         .example = "ddprun --rdzv-endpoint=node1:29400 --nnodes=2 --rdzv-backend=c10d train.py",
     },
     OptionRow{

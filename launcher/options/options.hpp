@@ -139,6 +139,7 @@ struct LaunchOptions {
   std::string rdzv_backend = "static";
   bool rdzv_backend_given = false;
   std::optional<Endpoint> rdzv_endpoint;  ///< empty: not given
+  std::vector<Endpoint> more_endpoints;   ///< of several rdzvd, behind the first one
   RdzvConf rdzv_conf;
   RdzvAuth rdzv_auth = RdzvAuth::automatic;
   std::string secret_file;          ///< empty: not given

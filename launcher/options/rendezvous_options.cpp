@@ -1,6 +1,7 @@
 #include "launcher/options/rendezvous_options.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/trimmed.hpp"
@@ -13,6 +14,7 @@ namespace {
 constexpr long long kPortMax = 65'535;
 constexpr long long kNodesMax = 100'000;
 constexpr long long kNodeChangesMax = 1'000'000'000;
+constexpr std::size_t kEndpointsMax = 16;
 
 /// What to type instead of Paddle's list of nodes; it is empty or has one.
 Outcome<void> check_ips(const ParsedCommandLine& parsed) {
@@ -87,6 +89,36 @@ Outcome<void> take_ports(const ParsedCommandLine& parsed, LaunchOptions& options
   return {};
 }
 
+/// One, or several that are divided by commas.
+Outcome<void> take_endpoints(const ParsedCommandLine& parsed, const std::string& text,
+                             LaunchOptions& options) {
+  std::vector<Endpoint> endpoints;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string one = text.substr(begin, end - begin);
+    const bool is_blank = endpoints.empty() && end == text.size() && trimmed(one).empty();
+    auto taken = parse_endpoint(is_blank ? "localhost" : one);
+    if (!taken) {
+      return usage_error(parsed.spelling("rdzv-endpoint") + ": " + taken.error() +
+                         "; expected HOST, HOST:PORT or [IPV6]:PORT, or several of these with "
+                         "commas between them");
+    }
+    if (std::find(endpoints.begin(), endpoints.end(), *taken) == endpoints.end())
+      endpoints.push_back(std::move(*taken));
+    begin = end + 1;
+  }
+  if (endpoints.size() > kEndpointsMax)
+    return usage_error(parsed.spelling("rdzv-endpoint") + ": expected at most " +
+                       std::to_string(kEndpointsMax) + " endpoints");
+  if (endpoints.size() > 1 && options.rdzv_backend == "static")
+    return usage_error(parsed.spelling("rdzv-endpoint") +
+                       ": several endpoints are those of several rdzvd; add --rdzv-backend=c10d");
+  options.rdzv_endpoint = std::move(endpoints.front());
+  options.more_endpoints.assign(std::make_move_iterator(endpoints.begin() + 1),
+                                std::make_move_iterator(endpoints.end()));
+  return {};
+}
+
 Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
   options.standalone = parsed.flag("standalone");
   options.master_addr = parsed.text("master-addr");
@@ -102,12 +134,7 @@ Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
     return usage_error(parsed.spelling("rdzv-backend") + ": expected " + enumerate(backends));
   }
   if (const std::string endpoint = parsed.text("rdzv-endpoint"); !endpoint.empty()) {
-    auto taken = parse_endpoint(trimmed(endpoint).empty() ? "localhost" : endpoint);
-    if (!taken) {
-      return usage_error(parsed.spelling("rdzv-endpoint") + ": " + taken.error() +
-                         "; expected HOST, HOST:PORT or [IPV6]:PORT");
-    }
-    options.rdzv_endpoint = std::move(*taken);
+    if (const auto taken = take_endpoints(parsed, endpoint, options); !taken) return taken.error();
   }
   auto conf = parse_rdzv_conf(parsed.text("rdzv-conf"));
   if (!conf) return conf.error();

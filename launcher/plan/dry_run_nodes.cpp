@@ -22,9 +22,20 @@ std::string hosting_text(const LaunchPlan& plan, const agent::RendezvousSettings
 }
 
 std::string endpoint_text(const agent::RendezvousSettings& settings) {
+  if (!settings.more_endpoints.empty()) {
+    std::string text = to_string(settings.endpoint);
+    for (const Endpoint& more : settings.more_endpoints) text += ", " + to_string(more);
+    return text + ": the one of these rdzvd that leads";
+  }
   if (settings.more_ports.empty()) return to_string(settings.endpoint);
   return fmt::format("{} to {}, the first port that is free", to_string(settings.endpoint),
                      settings.more_ports.back());
+}
+
+std::vector<std::string> more_endpoints(const agent::RendezvousSettings& settings) {
+  std::vector<std::string> texts;
+  for (const Endpoint& more : settings.more_endpoints) texts.push_back(to_string(more));
+  return texts;
 }
 
 std::string secret_text(const agent::RendezvousSettings& settings) {
@@ -102,6 +113,7 @@ nlohmann::ordered_json rendezvous_json(const LaunchPlan& plan) {
           {"node_rank", settings.node_rank ? Json(*settings.node_rank) : Json(nullptr)},
           {"endpoint", to_string(settings.endpoint)},
           {"more_ports", settings.more_ports},
+          {"more_endpoints", more_endpoints(settings)},
           {"hosted_here", plan.hosting ? Json(plan.hosting->here) : Json(nullptr)},
           {"hosted_by", hosting_text(plan, settings)},
           {"secret", !settings.secret.empty()},

@@ -161,6 +161,10 @@ Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousS
   settings.endpoint = options.rdzv_endpoint.value_or(Endpoint("localhost", std::nullopt));
   if (const auto completed = complete_port(settings.endpoint, kDynamicPort); !completed)
     return completed.error();
+  settings.more_endpoints = options.more_endpoints;
+  for (Endpoint& more : settings.more_endpoints)
+    if (const auto completed = complete_port(more, kDynamicPort); !completed)
+      return completed.error();
   if (!options.master_addr.empty() || options.master_port) {
     plan.warnings.emplace_back(
         "--master-addr and --master-port have no effect with --rdzv-backend=c10d: the node of "
@@ -174,6 +178,12 @@ Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousS
   }
   if (const auto is_host = options.rdzv_conf.boolean("is_host"))
     settings.hosting = *is_host ? rdzv::HostingWish::is_host : rdzv::HostingWish::not_host;
+  if (!settings.more_endpoints.empty()) {
+    if (options.rdzv_conf.boolean("is_host").value_or(false))
+      plan.warnings.emplace_back(
+          "--rdzv-conf=is_host=1 has no effect: --rdzv-endpoint names several rdzvd");
+    settings.hosting = rdzv::HostingWish::several_rdzvd;
+  }
   settings.node_rank = options.node_rank;
   if (settings.node_rank >= options.nodes.max) {
     plan.warnings.push_back(fmt::format("{} has no effect: with {} node ranks are 0 to {}",

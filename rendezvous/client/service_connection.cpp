@@ -1,6 +1,5 @@
 #include "rendezvous/client/service_connection.hpp"
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -16,8 +15,8 @@
 #include "base/start_thread.hpp"
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
-#include "rendezvous/client/connecting.hpp"
 #include "rendezvous/client/service_refusal.hpp"
+#include "rendezvous/client/socket_address.hpp"
 
 namespace ddprun::rdzv {
 
@@ -30,14 +29,8 @@ constexpr std::size_t kReadBytes = 64 * 1024;
 
 /// Of what was asked for and listens: it answers at once, or is no rendezvous.
 constexpr std::chrono::seconds kHelloTime{3};
-
-void set_port(sockaddr_storage& addr, std::uint16_t port) {
-  if (addr.ss_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6&>(addr).sin6_port = htons(port);
-  } else {
-    reinterpret_cast<sockaddr_in&>(addr).sin_port = htons(port);
-  }
-}
+/// Of one of several hosts, until its channel is open.
+constexpr std::chrono::seconds kHostTime{1};
 
 }  // namespace
 
@@ -68,8 +61,10 @@ ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace pla
       place_(std::move(place)),
       events_(std::move(events)),
       ports_{place_.port},
+      hosts_({place_.host, place_.port}, place_.more_hosts),
       resolver_(context),
-      hello_timer_(context) {
+      hello_timer_(context),
+      host_timer_(context) {
   ports_.insert(ports_.end(), place_.more_ports.begin(), place_.more_ports.end());
 }
 
@@ -90,6 +85,18 @@ void ServiceConnection::connect() {
   ++attempts_;
   if (!place_.socket.empty()) return connect_to_socket();
   if (place_.own != nullptr && place_.own->is_here()) return connect_to_own();
+  hosts_.begin();
+  try_host();
+}
+
+void ServiceConnection::try_host() {
+  if (hosts_.has_next()) {
+    // A busy one has more time at every other attempt.
+    host_timer_.expires_after(attempts_ % 2 == 0 ? kHelloTime : kHostTime);
+    host_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
+      if (!ec && !is.expired()) next_host("no answer");
+    });
+  }
   look_up();
 }
 
@@ -106,21 +113,33 @@ void ServiceConnection::connect_to_own() {
   begin(std::move(*fd));
 }
 
+/// Within the same attempt.
+void ServiceConnection::next_host(const std::string& reason) {
+  if (!hosts_.go_on()) return fail(false, reason);
+  reset();
+  attempt_ = std::make_shared<Attempt>(context_);
+  later([this] { try_host(); });
+}
+
 /// An answer serves the attempt of then.
 void ServiceConnection::look_up() {
   if (resolver_.is_busy()) return;
+  const Endpoint& host = hosts_.current();
   const ErrorCode failed =
-      resolver_.look_up(place_.host, place_.port, [this](Result<Addresses> found) {
-        if (attempt_ && !attempt_->begun) take_addresses(std::move(found));
+      resolver_.look_up(host.host, *host.port, [this, host](Result<Addresses> found) {
+        if (!attempt_ || attempt_->begun) return;
+        // An answer that came late may be that of the host before.
+        host == hosts_.current() ? take_addresses(std::move(found)) : look_up();
       });
   if (failed) fail(false, why_no_thread(failed));
 }
 
 void ServiceConnection::take_addresses(Result<Addresses> addresses) {
   attempt_->begun = true;
+  const Endpoint host = hosts_.current();
   if (!addresses)
-    return fail(false, "cannot look up " + place_.host + ": " + addresses.error().message());
-  if (place_.own != nullptr && !welcomed_) {
+    return next_host("cannot look up " + host.host + ": " + addresses.error().message());
+  if (place_.own != nullptr && !hosts_.are_several() && !welcomed_) {
     std::vector<std::string> numeric;
     for (const addrinfo* one = addresses->get(); one != nullptr; one = one->ai_next)
       numeric.push_back(numeric_host(*one));
@@ -135,6 +154,7 @@ void ServiceConnection::take_addresses(Result<Addresses> addresses) {
   std::rotate(found.begin(),
               found.end() - static_cast<std::ptrdiff_t>((attempts_ - 1) % found.size()),
               found.end());
+  if (hosts_.are_several()) ports_ = {*host.port};
   for (auto port = ports_.rbegin(); port != ports_.rend(); ++port) {
     for (const addrinfo* one : found) attempt_->left.push_back({one, *port});
   }
@@ -194,6 +214,8 @@ void ServiceConnection::connect_failed(int error) {
     attempt_->refused = true;
   if (error != ECONNREFUSED && !no_way) attempt_->unreachable = true;
   if (!attempt_->left.empty()) return try_next();
+  // Another of them may have the jobs and start workers: so none of these is "not there".
+  if (hosts_.are_several()) return next_host(std::strerror(error));
   const bool refused = attempt_->refused && !attempt_->unreachable;
   const bool rejected = attempt_->rejected && error == EHOSTUNREACH;
   fail(refused,
@@ -262,12 +284,19 @@ void ServiceConnection::read() {
     if (is.expired()) return;
     if (!was_open && channel_->is_open()) {
       hello_timer_.cancel();
+      host_timer_.cancel();
       events_.connected();
     }
     if (is.expired() || !*body) break;
     auto message = proto::decode_service_message(**body);
     if (message) {
       const auto* refused = std::get_if<proto::Refused>(&*message);
+      const bool is_standby = refused != nullptr && refused->why == proto::Refused::Why::elsewhere;
+      if (is_standby && place_.follows_standby) {
+        hosts_.prefer(refused->place);
+        hosts_.go_on();
+        return fail(false, refused->reason);
+      }
       if (refused != nullptr && may_be_at_other_port() && is_of_another_job(*refused)) {
         try_port_last();
         return fail(false, refused->reason);
@@ -333,6 +362,7 @@ void ServiceConnection::fail_with_stranger(const std::string& reason) {
     try_port_last();
     return fail(false, reason + "; another program may have port " + port);
   }
+  if (hosts_.has_next()) return next_host(reason);
   const std::string user = place_.own != nullptr ? place_.own->port_user() : "";
   if (!user.empty()) return fail(false, reason + "; " + user + " has the port");
   if (!place_.socket.empty()) return fail(false, reason);
@@ -357,6 +387,7 @@ void ServiceConnection::ask_stranger(const std::string& reason) {
 
 void ServiceConnection::reset() {
   hello_timer_.cancel();
+  host_timer_.cancel();
   channel_.reset();
   probe_.reset();
   unsent_.clear();
@@ -373,12 +404,6 @@ std::string ServiceConnection::path() const {
   return connection_path(descriptor(), ConnectionSide::connected);
 }
 
-std::string ServiceConnection::local_addr() const {
-  sockaddr_storage addr{};
-  socklen_t length = sizeof addr;
-  auto* const any = reinterpret_cast<sockaddr*>(&addr);
-  if (getsockname(descriptor(), any, &length) != 0) return "";
-  return numeric_host(any, length);
-}
+std::string ServiceConnection::local_addr() const { return local_addr_of(descriptor()); }
 
 }  // namespace ddprun::rdzv

@@ -13,11 +13,13 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/endpoint.hpp"
 #include "base/unique_handle.hpp"
 #include "proto/control_channel.hpp"
 #include "proto/session_messages.hpp"
 #include "rendezvous/client/own_service.hpp"
 #include "rendezvous/client/resolver.hpp"
+#include "rendezvous/client/service_hosts.hpp"
 #include "rendezvous/client/store_probe.hpp"
 
 namespace ddprun::rdzv {
@@ -27,11 +29,17 @@ struct ServicePlace {
   std::uint16_t port = 0;
   /// A Unix socket that leads there, through a forwarder: host and port are not asked. Empty: none.
   std::string socket;
+  /// Other rdzvd that share a journal with the one at `host`, each with its port: one of them all
+  /// has the jobs, and another one may have them later. Each attempt asks them in turn, and is led
+  /// by the answers to one of these places only.
+  std::vector<Endpoint> more_hosts;
   /// Where it may be as well: tried behind `port`, in this order, until one has the service of that
   /// run id.
   std::vector<std::uint16_t> more_ports;
   std::string run_id;
-  std::string secret;         ///< empty: none
+  std::string secret;  ///< empty: none
+  /// A standby is an attempt that failed; else its answer is given to `said`.
+  bool follows_standby = true;
   bool needs_proof = false;   ///< talk to no service that has no secret
   OwnService* own = nullptr;  ///< asked first; borrowed. Null: the service is elsewhere
 };
@@ -79,6 +87,8 @@ class ServiceConnection {
 
   void look_up();
   void take_addresses(Result<Addresses> addresses);
+  void try_host();
+  void next_host(const std::string& reason);
   void try_next();
   void established();
   void connect_failed(int error);
@@ -102,8 +112,10 @@ class ServiceConnection {
   /// What comes of an older attempt finds another one here.
   std::shared_ptr<Attempt> attempt_;
   std::vector<std::uint16_t> ports_;  // to try, in this order
+  ServiceHosts hosts_;
   Resolver resolver_;
   boost::asio::steady_timer hello_timer_;
+  boost::asio::steady_timer host_timer_;  // one that does not answer must not hide the others
   std::size_t attempts_ = 0;
   bool welcomed_ = false;      // by a service: it stays where it is
   std::string welcomed_from_;  // its numeric address; empty: it is here

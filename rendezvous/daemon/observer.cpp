@@ -26,6 +26,7 @@ ServicePlace place_of(const ObserverOptions& options) {
   place.port = *options.endpoint.port;
   place.run_id = options.run_id;
   place.secret = options.secret;
+  place.follows_standby = false;
   return place;
 }
 
@@ -113,6 +114,8 @@ class Observer {
                                  ? "; if it has a secret for each tenant, also name the jobs, with "
                                    "--run-id=ID or --run-id='PREFIX*'"
                                  : ""));
+    if (refused.why == Refused::Why::elsewhere)
+      return end(kExitNoRound, where_ + ": " + refused.reason);
     const bool is_answer =
         refused.why == Refused::Why::no_fence || refused.why == Refused::Why::other_job;
     end(is_answer ? kExitNoJob : kExitNoRound, at + ": " + refused.reason);

@@ -95,6 +95,10 @@ HostingChoice choose_host(HostingWish wish, const std::string& host,
                                                : "the node with node rank 0 does it";
     return choice;
   }
+  if (wish == HostingWish::several_rdzvd) {
+    choice.why = "--rdzv-endpoint names several rdzvd";
+    return choice;
+  }
   const auto found = std::find_if(resolved.begin(), resolved.end(), is_own);
   if (found == resolved.end() && wish == HostingWish::automatic) {
     choice.why = fmt::format("{} is not an address of this machine", shown);

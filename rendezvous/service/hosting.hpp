@@ -13,6 +13,7 @@ enum class HostingWish {
   rank0,             ///< --node-rank=0: likewise
   rank0_by_default,  ///< no --node-rank in a static job, so 0: likewise
   not_host,          ///< is_host=0: another one, or rdzvd
+  several_rdzvd,     ///< the endpoint names several, and none of them is an agent
   first_host,        ///< the scheduler says that this is the job's first node: likewise
   other_rank,        ///< another node rank than 0: the one with node rank 0
 };

@@ -37,6 +37,9 @@ struct ServiceSettings {
   /// What each tenant may have, where there are several, each with a secret for its jobs alone.
   std::optional<TenantLimits> tenant_limits;
   bool remembers = false;  ///< a journal brought back the jobs of the time before
+  /// Another service may take its jobs over while this one runs: that an agent's connection is
+  /// refused here then proves nothing.
+  bool has_standbys = false;
   /// The service before this one ended while a round was out, and nothing else is known of it: its
   /// agents, with leases of this length, may still have workers. No round forms before these are
   /// over. None: there was none, or it ended in order, or that is not known.

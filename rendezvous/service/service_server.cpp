@@ -181,9 +181,11 @@ class ServiceServer::Impl {
     ServicePeer::Events events;
     events.controls = [this](ServicePeer& peer) { peer.expect_within(settings_.open_within); };
     events.opened = [this](ServicePeer& peer) {
+      if (settings_.standby) return send_elsewhere(peer);
       handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr(), peer.path()});
     };
     events.said = [this](ServicePeer& peer, proto::ClientMessage message) {
+      if (settings_.standby) return;
       const bool is_newcomer = newcomers_.contains(peer.id());
       if (is_newcomer) peer.expect_within(settings_.open_within);
       handle(ClientSaid{peer.id(), std::move(message)});
@@ -210,6 +212,13 @@ class ServiceServer::Impl {
     };
     events.is_silent = [this](ServicePeer&) { return settings_.on_store_client != nullptr; };
     return events;
+  }
+
+  void send_elsewhere(ServicePeer& peer) {
+    const std::shared_ptr<ServicePeer> kept = peers_.at(peer.id());  // it may end by that
+    kept->send(settings_.standby());
+    kept->flush();
+    kept->close_in_order();
   }
 
   // ---- the core ----
@@ -252,6 +261,7 @@ class ServiceServer::Impl {
   /// What follows from an event waits until the event is durable, and what comes after it does not
   /// overtake it. All events of one turn of the loop become durable at once.
   void handle(const ServiceEvent& event) {
+    if (is_over_ || settings_.standby) return;
     ServiceActions actions = core_.on(event, now());
     follow_deadline();
     for (const ConnectionId id : actions.attached) attach(id);
@@ -277,6 +287,8 @@ class ServiceServer::Impl {
   }
 
   void carry_out(ServiceActions& actions) {
+    if (is_over_) return;
+    if (settings_.journal && !settings_.journal->may_answer()) return end_all();
     for (const std::string& line : actions.log) log_.inform(line);
     for (const std::string& line : actions.warnings) log_.warn(line);
     // To each all that it is sent, at once.
@@ -301,6 +313,15 @@ class ServiceServer::Impl {
     }
     idle_.store(core_.is_idle(), std::memory_order_relaxed);
     agents_.store(peers_.size() - newcomers_.size(), std::memory_order_relaxed);
+  }
+
+  /// Another service has the jobs. Nobody is told anything any more, and whatever comes is dropped.
+  void end_all() {
+    is_over_ = true;
+    for (auto& [id, peer] : std::exchange(peers_, {})) {
+      newcomers_.remove(id);
+      peer->reset();
+    }
   }
 
   void follow_deadline() {
@@ -329,6 +350,7 @@ class ServiceServer::Impl {
   Newcomers newcomers_;  // each is a peer
   bool has_told_of_descriptors_ = false;
   std::uint64_t tenant_changes_ = 0;  // of those that the core knows
+  bool is_over_ = false;
   const std::shared_ptr<const ServicePeer::Events> events_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
   ConnectionId connections_ = 0;

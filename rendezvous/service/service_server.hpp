@@ -32,6 +32,9 @@ struct ServiceServerSettings {
   /// What happens to jobs is durable there before anybody is told of it, and the jobs that it holds
   /// go on. Null: they end with the server. Used by no other thread.
   std::shared_ptr<Journal> journal;
+  /// This service is a standby: it has no jobs, and this is its answer to everybody that has proven
+  /// the secret. Called on its thread. Empty: it is none.
+  std::function<proto::Refused()> standby;
   /// Without a journal: the folder, in memory, of the RunningFile by which the next service learns
   /// that this one was killed. Empty: it leaves none, and looks for none.
   std::string running_folder;

@@ -87,6 +87,9 @@ TEST_CASE("a wrong endpoint is refused as it was typed, with the right form") {
   CHECK_THAT(torchrun_refusal({"--rdzv-endpoint=http://x:1", "p"}),
              StartsWith("--rdzv-endpoint=http://x:1: ") &&
                  Contains("is not a host name; expected HOST, HOST:PORT or [IPV6]:PORT"));
+  CHECK_THAT(torchrun_refusal({"--rdzv-backend=c10d", "--rdzv-endpoint=a,", "p"}),
+             Contains("the host is missing"));
+  CHECK_THAT(torchrun_refusal({"--rdzv-endpoint=a,b", "p"}), Contains("add --rdzv-backend=c10d"));
   CHECK(torchrun_options({"--rdzv-endpoint= ", "p"}).rdzv_endpoint->host == "localhost");
   CHECK_FALSE(torchrun_options({"--rdzv-endpoint=", "p"}).rdzv_endpoint.has_value());
 }

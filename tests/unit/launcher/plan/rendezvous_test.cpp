@@ -197,6 +197,16 @@ TEST_CASE("in a c10d job the endpoint is all that the nodes share") {
   CHECK_FALSE(dynamic_meeting({"--node-rank=1"}).insists_on_rank);
 }
 
+TEST_CASE("several endpoints are those of several rdzvd, and no agent serves there") {
+  const auto meeting = dynamic_meeting({"--rdzv-endpoint=a:1,b, [::1]:3,a:1"});
+  CHECK(meeting.endpoint == Endpoint("a", 1));
+  CHECK(meeting.more_endpoints == std::vector<Endpoint>{{"b", 29400}, {"::1", 3}});
+  CHECK(meeting.hosting == HostingWish::several_rdzvd);
+  CHECK(dynamic_meeting({"--rdzv-endpoint=a"}).more_endpoints.empty());
+  CHECK_THAT(refused_plan({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=a,b:0"}),
+             Contains("b:0"));
+}
+
 TEST_CASE("is_host says whether this node serves the endpoint of a c10d job") {
   CHECK(dynamic_meeting({"--rdzv-conf=is_host=1"}).hosting == HostingWish::is_host);
   CHECK(dynamic_meeting({"--rdzv-conf=is_host=false"}).hosting == HostingWish::not_host);

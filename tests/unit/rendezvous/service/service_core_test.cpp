@@ -151,6 +151,14 @@ TEST_CASE("people who see the lines of a node at the service are warned once") {
   CHECK(service.warnings.empty() == here);
 }
 
+TEST_CASE("where another service may take the jobs over no connection counts as direct") {
+  rdzv::ServiceSettings settings = with_secret();
+  settings.has_standbys = true;
+  ServiceScript service(settings);
+  const auto a = service.join("a", nodes(1, 1, 3));
+  CHECK_FALSE(service.last<Welcome>(a)->direct);
+}
+
 TEST_CASE("whether a connection is direct is asked on each one anew") {
   ServiceScript service;
   service.forwarded = true;

@@ -1,4 +1,4 @@
-#include "rendezvous/client/connecting.hpp"
+#include "rendezvous/client/socket_address.hpp"
 
 #include <linux/errqueue.h>
 #include <netinet/in.h>
@@ -8,9 +8,18 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <utility>
+
+#include "base/addresses.hpp"
 
 namespace ddprun::rdzv {
+
+void set_port(sockaddr_storage& addr, std::uint16_t port) {
+  if (addr.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(addr).sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in&>(addr).sin_port = htons(port);
+  }
+}
 
 bool is_refused_by_icmp(int socket) {
   alignas(cmsghdr) std::array<char, 512> control{};
@@ -26,6 +35,14 @@ bool is_refused_by_icmp(int socket) {
     return error->ee_origin == SO_EE_ORIGIN_ICMP || error->ee_origin == SO_EE_ORIGIN_ICMP6;
   }
   return false;
+}
+
+std::string local_addr_of(int socket) {
+  sockaddr_storage addr{};
+  socklen_t length = sizeof addr;
+  auto* const any = reinterpret_cast<sockaddr*>(&addr);
+  if (getsockname(socket, any, &length) != 0) return "";
+  return numeric_host(any, length);
 }
 
 Result<UniqueFd> connect_to_socket_file(const std::string& path) {

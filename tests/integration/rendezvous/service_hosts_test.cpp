@@ -1,0 +1,136 @@
+// An agent that is given several services, of which one has the jobs: standbys, hosts that do not
+// answer, and a service that may not answer any more.
+#include <atomic>
+
+#include "tests/integration/rendezvous/elsewhere.hpp"
+#include "tests/integration/rendezvous/served_agents.hpp"
+#include "tests/integration/rendezvous/service_agent.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using proto::Refused;
+using proto::Round;
+using rdzv::ServiceServerSettings;
+
+namespace {
+
+std::uint16_t unused_port() {
+  const auto listener = rdzv::listen_store("127.0.0.1", 0);
+  REQUIRE(listener.has_value());
+  return listener->port;
+}
+
+ServiceServerSettings standby(const std::string& place, const std::string& secret = "") {
+  ServiceServerSettings settings;
+  settings.secret = secret;
+  settings.standby = [place] {
+    return Refused{Refused::Why::elsewhere, "this is a standby of " + place, place};
+  };
+  return settings;
+}
+
+Endpoint at(std::uint16_t port) { return {"127.0.0.1", port}; }
+
+/// Keeps nothing, and may answer until it may not.
+class FakeJournal : public rdzv::Journal {
+ public:
+  std::atomic<bool> answers{true};
+  rdzv::JournalPast take_past() override { return {}; }
+  void append(const rdzv::JobRecord&) override {}
+  void replace(const rdzv::JobSnapshot&) override {}
+  void forget(const std::string&) override {}
+  std::vector<std::string> commit() override { return {}; }
+  [[nodiscard]] bool is_durable() const override { return true; }
+  [[nodiscard]] bool may_answer() override { return answers; }
+};
+
+}  // namespace
+
+TEST_CASE("an agent finds the one that has the jobs behind standbys and hosts that do not answer") {
+  ServedAgents served;
+  const std::string place = to_string(at(served.server->port()));
+  ServedAgents first(standby(""));
+  ServedAgents second(standby(place));
+  const test::Elsewhere silent;  // takes connections, and never answers
+  boost::asio::io_context context;
+  rdzv::ServicePlace hosts = served.place();
+  hosts.port = unused_port();
+  hosts.more_hosts = {{"no-such-host.invalid", 1}, at(silent.port()), at(first.server->port()),
+                      at(second.server->port()),   at(unused_port()), at(served.server->port())};
+  ServiceAgent agent(context, "agent", hosts);
+  agent.join(1, 1);
+  CHECK(run_until(context, [&] { return agent.has<Round>(); }));
+}
+
+TEST_CASE("an agent is led by a standby to a place of its own list only") {
+  ServedAgents served;
+  ServedAgents one(standby(to_string(at(served.server->port()))));
+  ServedAgents two(standby(to_string(at(served.server->port()))));
+  boost::asio::io_context context;
+  rdzv::ServicePlace hosts = served.place();
+  hosts.port = one.server->port();
+  hosts.more_hosts = {at(two.server->port())};
+  ServiceAgent agent(context, "agent", hosts);
+  agent.join(1, 1);
+  CHECK(run_until(context, [&] { return !agent.lines.empty(); }));
+  CHECK(agent.lines.at(0).find("this is a standby of") != std::string::npos);
+  CHECK(served.server->agents() == 0);
+}
+
+TEST_CASE("a standby names the leader to nobody that lacks the secret") {
+  ServedAgents served(standby("10.0.0.9:1", "the secret of the cluster"));
+  boost::asio::io_context context;
+  std::vector<proto::ServiceMessage> heard;
+  std::string failure;
+  rdzv::ServicePlace place = served.place("another secret");
+  place.follows_standby = false;
+  rdzv::ServiceConnection connection(
+      context, place,
+      {[] {}, [&](bool, const std::string& reason) { failure = reason; },
+       [&](proto::ServiceMessage message) { heard.push_back(std::move(message)); }});
+  connection.connect();
+  REQUIRE(run_until(context, [&] { return !failure.empty() || !heard.empty(); }));
+  for (const auto& message : heard)
+    CHECK(std::get<Refused>(message).why == Refused::Why::wrong_secret);
+}
+
+TEST_CASE("that all of several hosts refuse connections proves nothing") {
+  boost::asio::io_context context;
+  rdzv::ServicePlace place;
+  place.host = "127.0.0.1";
+  place.port = unused_port();
+  place.run_id = "job";
+  if (GENERATE(true, false)) place.more_hosts = {at(unused_port()), at(unused_port())};
+  std::optional<bool> refused;
+  rdzv::ServiceConnection connection(
+      context, place,
+      {[] {}, [&](bool is_refused, const std::string&) { refused = is_refused; },
+       [](proto::ServiceMessage) {}});
+  connection.connect();
+  REQUIRE(run_until(context, [&] { return refused.has_value(); }));
+  CHECK(*refused == place.more_hosts.empty());
+}
+
+TEST_CASE("a service that may not answer any more resets its connections and keeps silent") {
+  const auto journal = std::make_shared<FakeJournal>();
+  ServiceServerSettings settings;
+  settings.journal = journal;
+  ServedAgents old(settings);
+  boost::asio::io_context context;
+  rdzv::ServicePlace hosts = old.place();
+  std::optional<ServedAgents> next;
+  const std::uint16_t port = unused_port();
+  hosts.more_hosts = {at(port)};
+  ServiceAgent agent(context, "agent", hosts, 1s);
+  agent.join(1, 2);
+  REQUIRE(run_until(context, [&] { return agent.has<proto::Waiting>(); }));
+  journal->answers = false;
+  // Its next keep-alive is not answered, nor is what it says on a new connection.
+  REQUIRE(run_until(context, [&] { return old.server->agents() == 0 || !agent.lines.empty(); }));
+  agent.heard.clear();
+  agent.link->send(proto::Leave{});
+  CHECK_FALSE(run_until(
+      context, [&] { return agent.has<Round>(); }, 2s));
+  for (const auto& message : agent.heard)  // its own answer to its own leave
+    CHECK(std::holds_alternative<proto::Finished>(message));
+}
