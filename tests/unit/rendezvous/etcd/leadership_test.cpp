@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/rendezvous/etcd/model_etcd.hpp"
+#include "tests/unit/rendezvous/etcd/candidate.hpp"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -12,84 +12,6 @@ using namespace ddprun::rdzv;
 using Catch::Matchers::Contains;
 using Role = Leadership::Role;
 using Fate = ModelEtcd::Fate;
-
-namespace {
-
-/// One rdzvd, driven by the model's clock.
-class Candidate {
- public:
-  Candidate(std::shared_ptr<ModelEtcd> etcd, const std::string& place)
-      : etcd_(etcd), client_(etcd), settings_{"p", place}, leadership_(settings_, etcd->now) {}
-
-  /// All that is due now.
-  void step() {
-    for (int i = 0; i < 20; ++i) {
-      const auto request = leadership_.next(etcd_->now);
-      if (!request) return;
-      ask(*request);
-    }
-    FAIL("it asks without end");
-  }
-  void run(Clock::duration time) {
-    for (const auto end = etcd_->now + time; etcd_->now < end; etcd_->now += 50ms) step();
-    step();
-  }
-  void elect() {
-    step();
-    REQUIRE(leadership_.role() == Role::elected);
-  }
-  void lead(Clock::duration shift = 0s) {
-    elect();
-    leadership_.lead(shift, clock_revision());
-    step();
-    REQUIRE(leadership_.answers_until().has_value());
-  }
-  [[nodiscard]] bool may_answer() const {
-    return leadership_.answers_until() && etcd_->now < *leadership_.answers_until();
-  }
-  [[nodiscard]] EtcdRevision clock_revision() const {
-    const EtcdPage page = etcd_->range({"p/clock", "", 1, 0});
-    return page.keys.empty() ? 0 : page.keys[0].mod_revision;
-  }
-  Leadership& operator*() { return leadership_; }
-  Leadership* operator->() { return &leadership_; }
-
- private:
-  void ask(const LeaderRequest& request) {
-    const auto sent = etcd_->now;
-    const auto take = [&](const auto& answer, auto then) {
-      answer ? then(*answer) : leadership_.failed(answer.error(), etcd_->now);
-    };
-    if (std::holds_alternative<LookForLeader>(request)) {
-      take(client_.range(Leadership::look_of(settings_), 1s),
-           [&](const EtcdPage& page) { leadership_.looked(page, etcd_->now); });
-    } else if (std::holds_alternative<GrantLease>(request)) {
-      take(client_.grant(5s, 1s),
-           [&](const EtcdGrant& grant) { leadership_.granted(grant, sent); });
-    } else if (const auto* claim = std::get_if<ClaimLeader>(&request)) {
-      take(client_.txn(Leadership::claim_of(settings_, claim->lease), 1s),
-           [&](const EtcdTxnAnswer& answer) { leadership_.claimed(answer, etcd_->now); });
-    } else if (const auto* renew = std::get_if<RenewLease>(&request)) {
-      take(client_.keep_alive(renew->lease, 1s),
-           [&](std::chrono::seconds ttl) { leadership_.renewed(ttl, sent); });
-    } else if (const auto* confirm = std::get_if<ConfirmLeader>(&request)) {
-      take(client_.txn(confirm->txn, 1s),
-           [&](const EtcdTxnAnswer& answer) { leadership_.confirmed(answer, etcd_->now); });
-    } else if (const auto* compact = std::get_if<CompactHistory>(&request)) {
-      take(client_.compact(compact->before, 1s), [&](std::monostate) { leadership_.compacted(); });
-    } else {
-      take(client_.revoke(std::get<DropLease>(request).lease, 1s),
-           [&](std::monostate) { leadership_.dropped(); });
-    }
-  }
-
-  const std::shared_ptr<ModelEtcd> etcd_;
-  ModelClient client_;
-  const LeadershipSettings settings_;
-  Leadership leadership_;
-};
-
-}  // namespace
 
 TEST_CASE("the first rdzvd leads, the second is a standby that knows whom to name") {
   const auto etcd = std::make_shared<ModelEtcd>();

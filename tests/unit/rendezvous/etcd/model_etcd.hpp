@@ -26,6 +26,7 @@ class ModelEtcd {
   /// Called before each request; what it returns happens to the request.
   enum class Fate { answered, lost, answer_lost };
   std::function<Fate()> fate;
+  std::function<void()> on_answer;  ///< between what a request does and its answer
 
   rdzv::EtcdPage range(const rdzv::EtcdQuery& query) {
     expire();
@@ -180,6 +181,7 @@ class ModelClient : public rdzv::Etcd {
     const rdzv::EtcdFault fault{rdzv::EtcdFault::Kind::unreachable, "no answer"};
     if (fate == Fate::lost) return fault;
     Answer answer = ask();
+    if (model_->on_answer) model_->on_answer();
     if (fate == Fate::answer_lost) return fault;
     return answer;
   }
