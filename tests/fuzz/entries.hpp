@@ -29,6 +29,10 @@ void fuzz_journal(const std::uint8_t* data, std::size_t size);
 /// The same with frames and checksums that are right: the bodies of records, a line each.
 void fuzz_journal_records(const std::uint8_t* data, std::size_t size);
 
+/// What rdzvd reads of an etcd: the first byte chooses the kind of answer. The keys of a page are
+/// also those of a journal that the next leader reads.
+void fuzz_etcd_answer(const std::uint8_t* data, std::size_t size);
+
 /// --rdzv-conf and --rdzv-endpoint.
 void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size);
 

@@ -74,6 +74,10 @@ TEST_CASE("any messages keep every promise of the rendezvous service and its jou
   CHECK(replay(fuzz_service, "service", 5000) > 0);
 }
 
+TEST_CASE("any bytes keep every promise of what is read of an etcd") {
+  CHECK(replay(fuzz_etcd_answer, "etcd_answer", 20000) > 0);
+}
+
 TEST_CASE("any bytes keep every promise of a journal") {
   CHECK(replay(fuzz_journal, "journal", 20000) > 0);
 }
