@@ -44,8 +44,8 @@ constexpr std::array kPrograms = {
         "inject-overflow-at"},
     ProgramOptions{
         "rdzvd",
-        "listen|listen-timeout|allow-uid|secret-file|secret-dir|state-dir|no-old-dialect|max-"
-        "clients|max-key-"
+        "listen|listen-timeout|allow-uid|secret-file|secret-dir|state-dir|journal|no-old-dialect|"
+        "max-clients|max-key-"
         "bytes|"
         "max-value-bytes|max-list-elements|max-request-bytes|max-waited-keys|max-unread-bytes|"
         "max-tenant-jobs|max-tenant-nodes|handshake-timeout|log-level|stats-interval|status|fence|"

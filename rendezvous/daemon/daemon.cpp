@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,7 @@
 #include "base/version.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/listen.hpp"
+#include "rendezvous/daemon/shared_service.hpp"
 #include "rendezvous/service/journal_file.hpp"
 #include "rendezvous/service/running_file.hpp"
 #include "rendezvous/service/secret_folder.hpp"
@@ -75,12 +77,16 @@ int no_room(const char* what, const ErrorCode& error) {
   return kExitListen;
 }
 
-/// Waits for a signal or for log lines, which it writes. True: a signal came.
-bool wait_for_signal(int signals, LineQueue& lines, std::chrono::milliseconds limit) {
+/// Waits for a signal or for log lines, which it writes. True: a signal came. `shared`: follows
+/// what becomes of it; null: there is none.
+bool wait_for_signal(int signals, LineQueue& lines, std::chrono::milliseconds limit,
+                     SharedService* shared = nullptr) {
   const auto deadline = Clock::now() + limit;
   while (true) {
     const bool flushed = lines.flush(STDERR_FILENO);
-    std::array<pollfd, 2> ready{{{signals, POLLIN, 0}, {lines.descriptor(), POLLIN, 0}}};
+    const int changed = shared != nullptr ? shared->descriptor() : -1;
+    std::array<pollfd, 3> ready{
+        {{signals, POLLIN, 0}, {lines.descriptor(), POLLIN, 0}, {changed, POLLIN, 0}}};
     std::int64_t left = -1;
     if (limit.count() >= 0) {
       left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -88,7 +94,9 @@ bool wait_for_signal(int signals, LineQueue& lines, std::chrono::milliseconds li
     }
     if (!flushed && (left < 0 || left > kFlushRetryMs)) left = kFlushRetryMs;
     const int wait = static_cast<int>(std::min<std::int64_t>(left, 1'000'000'000));
-    if (poll(ready.data(), ready.size(), wait) > 0 && (ready[0].revents & POLLIN) != 0) return true;
+    if (poll(ready.data(), ready.size(), wait) <= 0) continue;
+    if ((ready[0].revents & POLLIN) != 0) return true;
+    if ((ready[2].revents & POLLIN) != 0) shared->follow();
   }
 }
 
@@ -106,12 +114,12 @@ void announce(const std::string& address) {
 }
 
 /// False: the folder cannot be used, and the log says why.
-bool open_secrets(const std::string& folder, std::shared_ptr<SecretFolder>& secrets,
+bool open_secrets(const std::string& folder, std::optional<SecretFolder>& secrets,
                   DaemonLog& log) {
   if (folder.empty()) return true;
   auto opened = SecretFolder::open(folder);
   if (opened) {
-    secrets = std::make_shared<SecretFolder>(std::move(*opened));
+    secrets = std::move(*opened);
     return true;
   }
   log.lines.push("rdzvd: --secret-dir: " + opened.error());
@@ -155,8 +163,42 @@ ServiceServerSettings service_settings(const DaemonOptions& options, DaemonLog& 
   return settings;
 }
 
+/// The rendezvous, alone or as one of several rdzvd.
+class Service {
+ public:
+  /// Errors: the system's.
+  ErrorCode start(const DaemonOptions& options, const Endpoint& bound,
+                  ServiceServerSettings settings) {
+    if (!options.etcd) {
+      auto server = ServiceServer::start({{}, bound.host, *bound.port}, std::move(settings));
+      if (!server) return server.error();
+      alone_.emplace(std::move(*server));
+      return {};
+    }
+    SharedService::Settings shared;
+    shared.etcd = *options.etcd;
+    shared.bound = bound;
+    shared.place = place_of_listener(options.listen, *bound.port);
+    shared.on_warning = settings.on_warning;
+    shared.on_info = settings.on_info;
+    shared.service = std::move(settings);
+    auto started = SharedService::start(std::move(shared));
+    if (!started) return started.error();
+    shared_ = std::move(*started);
+    return {};
+  }
+  void adopt(UniqueFd fd) { alone_ ? alone_->adopt(std::move(fd)) : shared_->adopt(std::move(fd)); }
+  [[nodiscard]] std::size_t agents() const { return alone_ ? alone_->agents() : shared_->agents(); }
+  /// Null: it is alone.
+  [[nodiscard]] SharedService* shared() { return shared_.get(); }
+
+ private:
+  std::optional<ServiceServer> alone_;
+  std::unique_ptr<SharedService> shared_;
+};
+
 /// The store accepts all connections: most are its own, and thousands of them may come at once.
-StoreSettings store_settings(const DaemonOptions& options, ServiceServer& service, DaemonLog& log) {
+StoreSettings store_settings(const DaemonOptions& options, Service& service, DaemonLog& log) {
   StoreSettings settings = options.store;
   settings.clients_expected = std::min<std::uint64_t>(settings.connections_max, 65'536);
   settings.on_warning = [&log](const std::string& line) { log.say(LogLevel::warning, line); };
@@ -170,13 +212,13 @@ int cannot_serve(const ErrorCode& error, DaemonLog& log) {
   return kExitListen;
 }
 
-void wait_for_end(const StoreServer& store, const ServiceServer& service,
-                  const DaemonOptions& options, DaemonLog& log, int signals) {
+void wait_for_end(const StoreServer& store, Service& service, const DaemonOptions& options,
+                  DaemonLog& log, int signals) {
   const auto interval = options.stats_interval.count() > 0
                             ? std::chrono::milliseconds(options.stats_interval)
                             : std::chrono::milliseconds(-1);
   std::string said;
-  while (!wait_for_signal(signals, log.lines, interval)) {
+  while (!wait_for_signal(signals, log.lines, interval, service.shared())) {
     const StoreCounters now = store.counters();
     const std::string line =
         fmt::format("{} clients of the store now, {} since the start, {} refused; {} agents now",
@@ -199,7 +241,7 @@ int run_daemon(const DaemonOptions& options) {
   const auto lines = LineQueue::make();
   if (!lines) return no_room("log lines", lines.error());
   DaemonLog log(options.log_level, **lines);
-  std::shared_ptr<SecretFolder> secrets;
+  std::optional<SecretFolder> secrets;
   if (!open_secrets(options.secret_dir, secrets, log)) return kExitUsage;
   std::shared_ptr<Journal> journal;
   if (!open_journal(options.state_dir, journal, log)) return kExitListen;
@@ -223,16 +265,16 @@ int run_daemon(const DaemonOptions& options) {
     settings.journal = std::move(journal);
     settings.secrets = std::move(secrets);
     if (settings.secrets) settings.service.tenant_limits = options.tenant_limits;
-    auto service = ServiceServer::start({{}, outcome.listener->addr, outcome.listener->port},
-                                        std::move(settings));
-    if (!service) return cannot_serve(service.error(), log);
+    Service service;
+    if (const ErrorCode failed = service.start(options, bound, std::move(settings)))
+      return cannot_serve(failed, log);
     auto store =
-        StoreServer::start(std::move(*outcome.listener), store_settings(options, *service, log));
+        StoreServer::start(std::move(*outcome.listener), store_settings(options, service, log));
     if (!store) return cannot_serve(store.error(), log);
     announce(to_string(bound));
     log.say(LogLevel::info, fmt::format("rdzvd {} listens on {}, pid {}", ddprun::version(),
                                         to_string(bound), getpid()));
-    wait_for_end(*store, *service, options, log, signals.get());
+    wait_for_end(*store, service, options, log, signals.get());
     log.say(LogLevel::info,
             fmt::format("stopped by a signal after {} clients", store->counters().clients));
   }

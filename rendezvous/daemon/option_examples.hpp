@@ -16,6 +16,7 @@ inline std::vector<Term> option_examples() {
       {"--secret-file", "rdzvd --listen=10.0.0.5:29400 --secret-file=secret"},
       {"--secret-dir", "rdzvd --listen=10.0.0.5:29400 --secret-dir=/etc/ddprun/secrets"},
       {"--state-dir", "rdzvd --listen=10.0.0.5:29400 --state-dir=/var/lib/rdzvd"},
+      {"--journal", "rdzvd --listen=10.0.0.5:29400 --journal=etcd://h1:2379,h2:2379,h3:2379"},
       {"--no-old-dialect", "rdzvd --no-old-dialect"},
       {"--status", "rdzvd --status --endpoint=node1:29400"},
       {"--fence", "rdzvd --fence=node7 --run-id=job7 --endpoint=node1:29400"},

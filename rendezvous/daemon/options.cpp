@@ -43,6 +43,7 @@ struct Texts {
   std::optional<std::string> secret_file;
   std::optional<std::string> secret_dir;
   std::optional<std::string> state_dir;
+  std::optional<std::string> journal;
   std::chrono::nanoseconds listen_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds stats_interval{0};
@@ -83,6 +84,8 @@ ProgramText program_text() {
                     "each tenant has its own secret, and sees its own jobs only"},
                    {"rdzvd --listen=10.0.0.5:29400 --state-dir=/var/lib/rdzvd",
                     "jobs continue if rdzvd is started again"},
+                   {"rdzvd --listen=10.0.0.5:29400 --journal=etcd://h1:2379,h2:2379,h3:2379",
+                    "on several machines: if one ends, another one continues its jobs"},
                    {"rdzvd --status", "show the jobs of the rdzvd on this machine"},
                    {"rdzvd --fence=node7 --run-id=ID --endpoint=HOST:29400",
                     "give up node7, which is switched off"},
@@ -149,6 +152,11 @@ void add_service_options(CommandLine& line, Texts& texts) {
             "Keep a journal of the jobs in this folder, which is made if needed. If rdzvd is "
             "started again with the same folder, the jobs continue without a restart. Keys of the "
             "store are not kept");
+  line.text("--journal", texts.journal, "etcd://HOST:PORT,...[/PREFIX]",
+            "Keep the journal of the jobs in etcd 3.4 or newer, below PREFIX (default: ddprun). "
+            "Several rdzvd with the same journal share its jobs: one of them leads, and if it ends "
+            "another one continues the jobs without a restart. Agents name all of them in "
+            "--rdzv-endpoint");
   line.flag("--no-old-dialect", texts.no_old_dialect,
             "Refuse clients of PyTorch 1.13 and 2.0: their dialect has no handshake");
 }
@@ -325,6 +333,17 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
   if (texts.state_dir) {
     if (texts.state_dir->empty()) throw UsageError("--state-dir: the name of a folder is missing");
     options.state_dir = *texts.state_dir;
+  }
+  if (texts.journal) {
+    auto place = parse_etcd_place(*texts.journal);
+    if (!place)
+      throw UsageError(
+          fmt::format("--journal={}: {}; must be etcd://HOST:PORT,HOST:PORT,... with /PREFIX or "
+                      "without, or --state-dir=DIR for a journal in a folder",
+                      *texts.journal, place.error()));
+    if (texts.state_dir)
+      throw UsageError("--journal and --state-dir: give one of them; the jobs have one journal");
+    options.etcd = std::move(*place);
   }
   const proto::c10d::Limits& limits = store.request;
   const std::uint64_t needed = limits.key_bytes_max + 2 * limits.value_bytes_max + 25;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/endpoint.hpp"
 #include "base/texts/log_level.hpp"
+#include "rendezvous/etcd/etcd_url.hpp"
 #include "rendezvous/service/tenants.hpp"
 #include "rendezvous/store/store_settings.hpp"
 
@@ -28,6 +30,7 @@ struct DaemonOptions {
   std::string secret_dir;                  ///< with one for each tenant; empty: none
   TenantLimits tenant_limits;              ///< with `secret_dir`
   std::string state_dir;                   ///< for the journal of the jobs; empty: none
+  std::optional<EtcdPlace> etcd;           ///< for that, too; not both
   StoreSettings store;
 };
 

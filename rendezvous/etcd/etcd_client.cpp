@@ -30,9 +30,21 @@ namespace {
 /// How soon a call notices that it is cancelled.
 constexpr std::chrono::milliseconds kSlice{50};
 
-EtcdFault unreachable(const Endpoint& member, const std::string& why) {
+/// Whether the member has sent something that is no HTTP. One that has ended has not.
+bool is_other_protocol(const ErrorCode& error) {
+  static const auto& category = http::make_error_code(http::error::bad_version).category();
+  return error.category() == category && error != http::error::end_of_stream &&
+         error != http::error::partial_message;
+}
+
+EtcdFault unreachable(const Endpoint& member, const ErrorCode& error) {
+  if (is_other_protocol(error))
+    return {EtcdFault::Kind::unreachable,
+            fmt::format("the program at {} is no etcd (it does not answer in HTTP): check the host "
+                        "and the port of --journal",
+                        to_string(member))};
   return {EtcdFault::Kind::unreachable,
-          fmt::format("etcd at {} cannot be reached: {}", to_string(member), why)};
+          fmt::format("etcd at {} cannot be reached: {}", to_string(member), error.message())};
 }
 
 }  // namespace
@@ -145,12 +157,7 @@ EtcdResult<std::string> EtcdClient::post(const char* path, const std::string& bo
       connection_.reset();
       if (answer.error() == http::error::body_limit)
         return EtcdFault{EtcdFault::Kind::too_large, "the answer is too large"};
-      fault = unreachable(member, answer.error().message());
-      if (answer.error().category() == http::make_error_code(http::error::bad_version).category() &&
-          answer.error() != http::error::end_of_stream &&
-          answer.error() != http::error::partial_message)
-        fault.reason = fmt::format("{} does not answer in HTTP: check the host and the port",
-                                   to_string(member));
+      fault = unreachable(member, answer.error());
       const bool has_ended = is_kept && answer.error() != asio::error::timed_out;
       if (has_ended && SteadyClock::now() < end) continue;  // a new connection to the same one
     }

@@ -38,6 +38,7 @@ class ServiceServer::Impl {
         settings_(std::move(settings)),
         past_(settings_.journal ? settings_.journal->take_past() : JournalPast{}),
         clock_shift_(past_.clock_shift),
+        secrets_(settings_.secrets),
         running_file_(make_running_file()),
         core_(service_settings(), now()),
         log_(context_, settings_.on_warning, settings_.on_info),
@@ -45,7 +46,7 @@ class ServiceServer::Impl {
         core_timer_(context_),
         newcomers_(settings_.newcomers),
         events_(std::make_shared<ServicePeer::Events>(events())) {
-    if (settings_.secrets) follow_tenants();
+    if (secrets_) follow_tenants();
     replay();
   }
   ~Impl() {
@@ -120,7 +121,7 @@ class ServiceServer::Impl {
     channel.side = proto::Side::service;
     channel.hello = proto::rendezvous_hello();
     channel.secret = settings_.secret;
-    if (settings_.secrets)
+    if (secrets_)
       channel.secret_for = [this](const std::string& run_id) { return secret_for(run_id); };
     if (peer->begin(std::move(fd), std::move(channel))) return;
     newcomers_.add(id, peer->addr(), now());
@@ -128,19 +129,19 @@ class ServiceServer::Impl {
     peers_.emplace(id, std::move(peer));
   }
 
-  [[nodiscard]] bool has_secret() const { return settings_.secrets || !settings_.secret.empty(); }
+  [[nodiscard]] bool has_secret() const { return secrets_ || !settings_.secret.empty(); }
 
   std::string secret_for(const std::string& run_id) {
-    std::string secret = settings_.secrets->secret_for(run_id);
+    std::string secret = secrets_->secret_for(run_id);
     follow_tenants();
     return secret;
   }
 
   void follow_tenants() {
-    for (const std::string& line : settings_.secrets->take_warnings()) log_.warn(line);
-    const std::uint64_t changes = settings_.secrets->changes();
+    for (const std::string& line : secrets_->take_warnings()) log_.warn(line);
+    const std::uint64_t changes = secrets_->changes();
     if (std::exchange(tenant_changes_, changes) != changes)
-      handle(TenantsChanged{settings_.secrets->tenants()});
+      handle(TenantsChanged{secrets_->tenants()});
   }
 
   /// Connections that say nothing must not keep those out that would.
@@ -341,6 +342,7 @@ class ServiceServer::Impl {
   asio::io_context context_{1};
   JournalPast past_;  // until it is replayed
   const Clock::duration clock_shift_;
+  std::optional<SecretFolder> secrets_;  // a copy: another server may have been given the same
   std::optional<RunningFile> running_file_;
   ServiceCore core_;
   std::vector<ServiceActions> uncommitted_;

@@ -26,9 +26,9 @@ namespace ddprun::rdzv {
 struct ServiceServerSettings {
   ServiceSettings service;
   std::string secret;  ///< all clients must prove it; empty: none
-  /// In its place: one for each tenant, of which a client must prove the one for its run id. Null:
-  /// there is one tenant. Used by no other thread. Goes with `service.tenant_limits`.
-  std::shared_ptr<SecretFolder> secrets;
+  /// In its place: one for each tenant, of which a client must prove the one for its run id. None:
+  /// there is one tenant. Goes with `service.tenant_limits`.
+  std::optional<SecretFolder> secrets;
   /// What happens to jobs is durable there before anybody is told of it, and the jobs that it holds
   /// go on. Null: they end with the server. Used by no other thread.
   std::shared_ptr<Journal> journal;

@@ -92,14 +92,15 @@ class Installed(unittest.TestCase):
 
     def test_the_unit_file_starts_the_program_of_its_prefix(self):
         unit = (self.prefix / "lib" / "systemd" / "system" / "rdzvd.service").read_text()
-        self.assertIn(f"\nExecStart={self.first}/bin/rdzvd --state-dir=%S/rdzvd $RDZVD_OPTIONS\n", unit)
+        self.assertIn(f"\nExecStart={self.first}/bin/rdzvd $RDZVD_JOURNAL $RDZVD_OPTIONS\n", unit)
+        self.assertIn("\nEnvironment=RDZVD_JOURNAL=--state-dir=%S/rdzvd\n", unit)
 
     def test_the_unit_file_of_a_prefix_with_spaces_is_quoted_and_destdir_is_no_part_of_it(self):
         staging = pathlib.Path(self.folder.name) / "staging"
         subprocess.run(["cmake", "--install", BUILD, "--prefix", "/opt/100% dd"], check=True, capture_output=True,
                        env=os.environ | {"DESTDIR": str(staging)})
         unit = (staging / "opt/100% dd/lib/systemd/system/rdzvd.service").read_text()
-        self.assertIn('\nExecStart="/opt/100%% dd/bin/rdzvd" --state-dir=%S/rdzvd $RDZVD_OPTIONS\n', unit)
+        self.assertIn('\nExecStart="/opt/100%% dd/bin/rdzvd" $RDZVD_JOURNAL $RDZVD_OPTIONS\n', unit)
 
     def test_no_program_holds_the_path_of_the_sources(self):
         for program in self.programs():

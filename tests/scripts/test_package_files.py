@@ -207,7 +207,7 @@ class Packed(unittest.TestCase):
         self.assertIn("Version: 1.2.3-1\n", fields)
         self.assertIn("Depends: libc6 (>= 2.28)\n", fields)
         subprocess.run(["dpkg-deb", "-x", self.folder / "ddprun-rdzvd.deb", self.folder / "x"], check=True)
-        self.assertIn("\nExecStart=/usr/bin/rdzvd --state-dir", (self.folder / "x/lib/systemd/system/rdzvd.service").read_text())
+        self.assertIn("\nExecStart=/usr/bin/rdzvd $RDZVD_JOURNAL", (self.folder / "x/lib/systemd/system/rdzvd.service").read_text())
 
     def test_the_maintainer_is_that_of_the_environment_or_else_an_address_without_mail(self):
         with mock.patch.dict(os.environ, {"DEBFULLNAME": "Some One", "DEBEMAIL": "one@some.org"}):

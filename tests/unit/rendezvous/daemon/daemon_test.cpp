@@ -243,6 +243,12 @@ TEST_CASE("rdzvd keeps a journal only in a folder that it is given") {
   CHECK(parsed({}).state_dir.empty());
   CHECK(parsed({"--state-dir=/var/lib/rdzvd"}).state_dir == "/var/lib/rdzvd");
   CHECK(contains(refused({"--state-dir="}), "--state-dir"));
+  const DaemonOptions shared = parsed({"--journal=etcd://h1:1,h2/jobs"});
+  REQUIRE(shared.etcd.has_value());
+  CHECK(shared.etcd->members == std::vector<Endpoint>{{"h1", 1}, {"h2", 2379}});
+  CHECK(shared.etcd->prefix == "jobs");
+  CHECK(contains(refused({"--journal=/var/lib/rdzvd"}), "--state-dir=DIR"));
+  CHECK(contains(refused({"--journal=etcd://h1", "--state-dir=x"}), "give one of them"));
 }
 
 TEST_CASE("every option has one example, which names it and is accepted") {

@@ -102,8 +102,9 @@ TEST_CASE("a wrong question is named in one line") {
 TEST_CASE("options for serving are refused in a question") {
   const NoSecrets none;
   for (const std::string option :
-       {"--listen=1", "--listen-timeout=1", "--allow-uid=any", "--state-dir=x", "--no-old-dialect",
-        "--max-clients=1", "--max-unread-bytes=1", "--handshake-timeout=1", "--stats-interval=1"}) {
+       {"--listen=1", "--listen-timeout=1", "--allow-uid=any", "--state-dir=x",
+        "--journal=etcd://h", "--no-old-dialect", "--max-clients=1", "--max-unread-bytes=1",
+        "--handshake-timeout=1", "--stats-interval=1"}) {
     const std::string line =
         option.substr(0, option.find('=')) + ": only for serving, not for --status or --fence; ";
     CHECK(contains(refused({"--status", option}), line));

@@ -1,0 +1,120 @@
+// An etcd of one or three members on loopback, as real processes. Where etcd is not installed, the
+// test is skipped.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/unique_handle.hpp"
+#include "rendezvous/etcd/etcd_client.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/skip.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace ddprun::test {
+
+/// Ports that were free when they were asked for, all different.
+inline std::vector<std::uint16_t> free_ports(std::size_t count) {
+  std::vector<UniqueFd> sockets;
+  std::vector<std::uint16_t> ports;
+  for (std::size_t i = 0; i < count; ++i) {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in addr{};
+    addr.sin_family = AF_INET;
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof addr;
+    auto* const any = reinterpret_cast<sockaddr*>(&addr);
+    REQUIRE(bind(fd.get(), any, length) == 0);
+    REQUIRE(getsockname(fd.get(), any, &length) == 0);
+    ports.push_back(ntohs(addr.sin_port));
+    sockets.push_back(std::move(fd));
+  }
+  return ports;
+}
+
+class RealEtcd {
+ public:
+  explicit RealEtcd(std::size_t members, std::vector<std::string> options = {})
+      : options_(std::move(options)), ports_(free_ports(2 * members)), members_(members) {
+    if (access("/usr/bin/etcd", X_OK) != 0)
+      skip("etcd is not installed: scripts/install-deps --cluster");
+    for (std::size_t i = 0; i < members; ++i) start(i);
+    REQUIRE(eventually(
+        [&] {
+          return client()->range({"x", "", 1, 0}, kLimit).has_value();
+        },
+        std::chrono::seconds(30)));
+  }
+
+  void start(std::size_t index) {
+    std::string cluster;
+    for (std::size_t i = 0; i < members_.size(); ++i)
+      cluster += (i > 0 ? ",m" : "m") + std::to_string(i) + "=" + peer(i);
+    const std::string folder = (folder_ / ("m" + std::to_string(index))).string();
+    ChildOptions child;
+    child.limit = std::chrono::minutes(5);
+    std::vector<std::string> words{"/usr/bin/etcd",
+                                   "--name=m" + std::to_string(index),
+                                   "--data-dir=" + folder,
+                                   "--logger=zap",
+                                   "--log-outputs=" + folder + ".log",
+                                   "--listen-client-urls=" + url(index),
+                                   "--advertise-client-urls=" + url(index),
+                                   "--listen-peer-urls=" + peer(index),
+                                   "--initial-advertise-peer-urls=" + peer(index),
+                                   "--initial-cluster=" + cluster};
+    words.insert(words.end(), options_.begin(), options_.end());
+    members_[index] = std::make_unique<Child>(words, child);
+  }
+  void kill(std::size_t index) { members_[index].reset(); }
+  [[nodiscard]] Child& member(std::size_t index) { return *members_[index]; }
+  [[nodiscard]] std::uint16_t port(std::size_t index) const { return ports_[2 * index]; }
+
+  /// For --journal, without a prefix.
+  [[nodiscard]] std::string place() const {
+    std::string text = "etcd://";
+    for (std::size_t i = 0; i < members_.size(); ++i)
+      text += (i > 0 ? "," : "") + ("127.0.0.1:" + std::to_string(port(i)));
+    return text;
+  }
+  [[nodiscard]] std::unique_ptr<rdzv::EtcdClient> client() const {
+    std::vector<Endpoint> endpoints;
+    for (std::size_t i = 0; i < members_.size(); ++i) endpoints.emplace_back("127.0.0.1", port(i));
+    return std::make_unique<rdzv::EtcdClient>(endpoints, [] { return false; });
+  }
+  /// Empty: there is none.
+  [[nodiscard]] std::string value(const std::string& key) const {
+    const auto page = client()->range({key, "", 1, 0}, kLimit);
+    REQUIRE(page.has_value());
+    return page->keys.empty() ? "" : page->keys[0].value;
+  }
+  void put(const std::string& key, const std::string& value) const {
+    REQUIRE(client()->txn({{}, {rdzv::EtcdPut{key, value}}, {}}, kLimit).has_value());
+  }
+
+  static constexpr rdzv::Etcd::Limit kLimit{5'000};
+
+ private:
+  [[nodiscard]] std::string url(std::size_t i) const {
+    return "http://127.0.0.1:" + std::to_string(port(i));
+  }
+  [[nodiscard]] std::string peer(std::size_t i) const {
+    return "http://127.0.0.1:" + std::to_string(ports_[2 * i + 1]);
+  }
+
+  const std::vector<std::string> options_;
+  const std::vector<std::uint16_t> ports_;
+  const TempDir folder_;
+  std::vector<std::unique_ptr<Child>> members_;
+};
+
+}  // namespace ddprun::test
