@@ -114,8 +114,7 @@ void announce(const std::string& address) {
 }
 
 /// False: the folder cannot be used, and the log says why.
-bool open_secrets(const std::string& folder, std::optional<SecretFolder>& secrets,
-                  DaemonLog& log) {
+bool open_secrets(const std::string& folder, std::optional<SecretFolder>& secrets, DaemonLog& log) {
   if (folder.empty()) return true;
   auto opened = SecretFolder::open(folder);
   if (opened) {

@@ -152,7 +152,7 @@ TEST_CASE("people who see the lines of a node at the service are warned once") {
 }
 
 TEST_CASE("where another service may take the jobs over no connection counts as direct") {
-  rdzv::ServiceSettings settings = with_secret();
+  rdzv::ServiceSettings settings = ServiceScript::with_secret();
   settings.has_standbys = true;
   ServiceScript service(settings);
   const auto a = service.join("a", nodes(1, 1, 3));
