@@ -67,7 +67,6 @@ void SshJob::take(const Exited& exited, Context& context) {
   }
   if (state == State::running && !is_silent && !is_ending_) {
     context.actions.push_back(Tell{why_lost(name, exited.exit, exited.words)});
-    constexpr int kExitOfSsh = 255;
     const bool own_code =
         !exited.exit.by_signal && exited.exit.value != 0 && exited.exit.value < kExitSignalBase;
     if (!code_)

@@ -12,8 +12,6 @@
 namespace ddprun::launcher {
 namespace {
 
-/// ssh itself has failed, or its connection has ended.
-constexpr int kExitOfSsh = 255;
 constexpr std::size_t kWordsLinesMax = 3;
 constexpr std::size_t kWordsBytesMax = 600;
 

@@ -8,6 +8,9 @@
 
 namespace ddprun::launcher {
 
+/// ssh itself has failed, or its connection has ended.
+inline constexpr int kExitOfSsh = 255;
+
 /// The last lines that ssh, or the shell there, has printed to stderr, as one text.
 std::string last_words(std::string_view errors);
 
