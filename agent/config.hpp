@@ -73,6 +73,12 @@ struct RendezvousSettings {
   std::chrono::nanoseconds lost_timeout = std::chrono::seconds(300);
 };
 
+/// A command that tells whether this node is sound.
+struct PreflightSettings {
+  std::string command;  ///< as a shell takes it
+  std::chrono::nanoseconds timeout = std::chrono::minutes(5);
+};
+
 struct AgentConfig {
   std::string run_id;
   std::string role = "default";
@@ -82,7 +88,8 @@ struct AgentConfig {
   std::vector<WorkerSettings> workers;  ///< one for each local rank
   proto::JobSettings job;
   WatchSettings watch;
-  std::optional<ChaosPlan> chaos;  ///< none: nothing is broken on purpose
+  std::optional<PreflightSettings> preflight;  ///< none: it takes part without a check
+  std::optional<ChaosPlan> chaos;              ///< none: nothing is broken on purpose
   machine::StopSettings stop;
   machine::ContainmentLevel containment =
       machine::ContainmentLevel::tree;  ///< which the warden has arranged

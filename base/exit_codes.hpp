@@ -11,6 +11,7 @@ inline constexpr int kExitNoRound =
 inline constexpr int kExitInternal =
     70;  ///< ddprun itself failed: its agent was killed or is stuck
 inline constexpr int kExitLeftovers = 71;       ///< processes of the job could not be killed
+inline constexpr int kExitUnsound = 72;         ///< this node failed its check (--preflight)
 inline constexpr int kExitNotExecutable = 126;  ///< PROGRAM is there, but can't be executed
 inline constexpr int kExitNotFound = 127;       ///< PROGRAM, or the Python it needs, was not found
 inline constexpr int kExitSignalBase =

@@ -135,6 +135,7 @@ inline constexpr auto kFields<Join> = std::tuple{
     field("settings", &Join::settings),
     field("was_in", &Join::was_in),
     field("wants_report", &Join::wants_report),
+    field("checks_first", &Join::checks_first),
 };
 template <>
 inline constexpr auto kAgrees<Join> =
@@ -199,6 +200,15 @@ inline constexpr auto kFields<Leave> = std::tuple{
     field("cancels", &Leave::cancels),
     field("hosts", &Leave::hosts),
 };
+template <>
+inline constexpr std::string_view kKind<Checked> = "checked";
+template <>
+inline constexpr auto kFields<Checked> = std::tuple{
+    required("number", &Checked::number),
+    required("passed", &Checked::passed),
+    field("text", &Checked::text, kText),
+    field("hosts", &Checked::hosts),
+};
 
 // From the membership core
 // ------------------------------------------------------------------------
@@ -261,12 +271,17 @@ inline constexpr auto kFields<Waiting> = std::tuple{
     field("min_nodes", &Waiting::min_nodes, kNodes),
     field("max_nodes", &Waiting::max_nodes, kNodes),
     field("joined", &Waiting::joined, list(kWaitingNamesMax)),
+    field("checked", &Waiting::checked, list(kWaitingNamesMax)),
     field("missing", &Waiting::missing, list(kWaitingNamesMax)),
     field("left_ns", &Waiting::left),
     field("is_spare", &Waiting::is_spare),
     field("reason", &Waiting::reason, kText),
     field("for_past_workers", &Waiting::for_past_workers),
 };
+template <>
+inline constexpr std::string_view kKind<Check> = "check";
+template <>
+inline constexpr auto kFields<Check> = std::tuple{required("number", &Check::number)};
 template <>
 inline constexpr std::string_view kKind<Remark> = "remark";
 template <>
@@ -315,6 +330,12 @@ inline constexpr auto kFields<NodeOfRound> = std::tuple{
     field("workers", &NodeOfRound::workers),
 };
 template <>
+inline constexpr auto kFields<UnsoundNode> = std::tuple{
+    required("node", &UnsoundNode::node, kText),
+    field("reason", &UnsoundNode::reason, kText),
+    field("times", &UnsoundNode::times),
+};
+template <>
 inline constexpr std::string_view kKind<Finished> = "finished";
 template <>
 inline constexpr auto kFields<Finished> = std::tuple{
@@ -331,6 +352,7 @@ inline constexpr auto kFields<Finished> = std::tuple{
     field("has_leftovers", &Finished::has_leftovers),
     field("losses", &Finished::losses),
     field("nodes", &Finished::nodes, list(kNodesMax)),
+    field("unsound", &Finished::unsound, list(kUnsoundNodesMax)),
 };
 
 }  // namespace ddprun::proto

@@ -106,6 +106,7 @@ struct Join {
   JobSettings settings;       ///< as this node's user gave them
   std::optional<PastRound> was_in;
   bool wants_report = false;  ///< it writes the job's report to a file
+  bool checks_first = false;  ///< it takes part only after a Check that it passed
 };
 /// Every worker of the round has been exec'd.
 struct Started {
@@ -170,7 +171,15 @@ struct Leave {
   bool cancels = false;
   bool hosts = false;  ///< the rendezvous goes with the agent, and so the job
 };
-using AgentMessage = std::variant<Join, Started, WorkerFailed, WorkersDone, Stopped, Leave>;
+/// Answers Check.
+struct Checked {
+  std::uint64_t number = 0;  ///< the Check's
+  bool passed = false;
+  std::string text = {};  ///< why it failed: how the command ended, and what it printed last
+  bool hosts = false;     ///< as Leave's, should it have failed
+};
+using AgentMessage =
+    std::variant<Join, Started, WorkerFailed, WorkersDone, Stopped, Leave, Checked>;
 
 // From the membership core to one agent
 // ------------------------------------------------------------------------
@@ -232,9 +241,10 @@ struct Waiting {
   int nodes = 0;  ///< that are there
   int min_nodes = 0;
   int max_nodes = 0;
-  std::vector<std::string> joined = {};  ///< their names; none: more than kWaitingNamesMax
-  std::vector<std::string> missing;      ///< those expected back, by name; at most kWaitingNamesMax
-  std::chrono::nanoseconds left{0};      ///< until a round forms with those there, or the job ends
+  std::vector<std::string> joined = {};   ///< their names; none: more than kWaitingNamesMax
+  std::vector<std::string> checked = {};  ///< those of which the check runs; at most as many
+  std::vector<std::string> missing;  ///< those expected back, by name; at most kWaitingNamesMax
+  std::chrono::nanoseconds left{0};  ///< until a round forms with those there, or the job ends
   bool is_spare = false;  ///< a round runs without this node, which waits for another one
   /// For which the last round ended; empty: it is no news. A spare's: why it cannot have the node
   /// rank that it insists on; empty: it insists on none.
@@ -243,6 +253,10 @@ struct Waiting {
   bool for_past_workers = false;
 };
 inline constexpr std::size_t kWaitingNamesMax = 8;
+/// Run the command that tells whether this node is sound, then send Checked.
+struct Check {
+  std::uint64_t number = 0;  ///< comes again where the first one may not have arrived
+};
 /// For the user of the node; it changes nothing.
 struct Remark {
   std::string text;
@@ -286,6 +300,12 @@ struct NodeOfRound {
   int first_rank = 0;
   int workers = 0;
 };
+/// A node that the job did without, though it was there.
+struct UnsoundNode {
+  std::string node;
+  std::string reason;
+  int times = 1;  ///< of nodes of this name; the reason is the newest
+};
 /// The job is over, on all nodes.
 struct Finished {
   enum class Outcome { succeeded, failed, cancelled } outcome = Outcome::succeeded;
@@ -304,8 +324,10 @@ struct Finished {
   Losses losses = {};          ///< of the other nodes, for the one that reports
   /// By group rank, for the one that reports. Fewer where they do not fit into a frame.
   std::vector<NodeOfRound> nodes = {};
+  std::vector<UnsoundNode> unsound = {};  ///< in this epoch, for the one that reports
 };
-using MembershipMessage = std::variant<Round, RestartPlanned, Waiting, Remark, Stop, Finished>;
+using MembershipMessage =
+    std::variant<Round, RestartPlanned, Waiting, Check, Remark, Stop, Finished>;
 
 /// How a node's part ends that leaves; and the job, if it was the last.
 inline Finished outcome_of(const Leave& leave) {

@@ -17,6 +17,7 @@ inline constexpr std::size_t kStackLinesMax = 4096;  ///< of one worker
 inline constexpr std::size_t kFeaturesMax = 64;      ///< in a hello
 inline constexpr std::size_t kVerdictWorkersMax = 65536;  ///< victims, alike and suspects, each
 inline constexpr std::size_t kLeftoversMax = 64;
+inline constexpr std::size_t kUnsoundNodesMax = 64;
 inline constexpr std::size_t kNoRestartCodesMax = 256;
 inline constexpr std::size_t kStatusJobsMax = 1000;
 inline constexpr std::size_t kStatusMembersMax = 1000;  ///< of all jobs in one page

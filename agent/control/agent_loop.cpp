@@ -56,6 +56,11 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
           {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
       memory_timer_(context_),
       chaos_timer_(context_, [this] { on_chaos(); }) {
+  if (config.preflight)
+    preflight_.emplace(
+        context_, user, *config.preflight,
+        Preflight::Events{[this](const std::string& line) { say(line); },
+                          [this](CheckEnded ended) { end_check(std::move(ended)); }});
   if (config.chaos) chaos_.emplace(*config.chaos);
   if (config_.rendezvous) {
     auto nodes = std::make_unique<NodeLink>(context_, config, link_, link_events());
@@ -191,8 +196,10 @@ void Agent::obey(const ResumeJob& action) {
   if (timers_) timers_->resume();
 }
 
-void Agent::notice(const std::string& line) {
-  const std::string text = "ddprun: " + printable(line);
+void Agent::notice(const std::string& line) { say("ddprun: " + line); }
+
+void Agent::say(const std::string& line) {
+  const std::string text = printable(line);
   if (!output_ || !output_->say(text)) write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
 }
 

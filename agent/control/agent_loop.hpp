@@ -25,6 +25,7 @@
 #include "agent/control/membership_link.hpp"
 #include "agent/control/node_link.hpp"
 #include "agent/control/node_machine.hpp"
+#include "agent/control/preflight.hpp"
 #include "agent/control/round_failures.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
@@ -84,6 +85,8 @@ class Agent {
 
   // Actions.
   void obey(const Prepare& action);
+  void obey(const RunCheck& action);
+  void obey(const StopCheck& action);
   void obey(Send& action);
   void obey(const Notice& action);
   void obey(const StartWorkers& action);
@@ -135,7 +138,9 @@ class Agent {
   void describe_last_round();
   void end_output();
   void describe_culprit_output(const proto::Verdict& verdict);
+  void end_check(CheckEnded ended);
   void notice(const std::string& line);
+  void say(const std::string& line);
   void log(const std::string& line);
   [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
 
@@ -152,6 +157,7 @@ class Agent {
 
   WorkerStarter starter_;
   JobSignals signals_;
+  std::optional<Preflight> preflight_;  // none: this node takes part without a check
   RoundWatch watch_;
   SuspectWatch suspects_;
   std::optional<proto::SlowestWorker> slowest_;  // when the round was stopped

@@ -30,8 +30,8 @@ bool workers_have_our_output(const AgentConfig& config) {
 void Agent::obey(EndJob& action) {
   if (timers_) timers_->remove();
   link_.ends_within(config_.stop.kill_timeout + 2 * kOutputLimit + kReportLimit);
+  if (machine::has_children() && result_.leftovers.empty()) kill_leftovers(action.kill_limit);
   if (handles_) {
-    if (machine::has_children() && result_.leftovers.empty()) kill_leftovers(action.kill_limit);
     link_.lease(std::nullopt);
     if (action.round_open) summarize_round();
     describe_last_round();

@@ -60,6 +60,12 @@ struct ConditionsSeen {
 };
 /// Answers LookAtSuspects.
 struct SuspectsSeen {};
+/// Answers RunCheck.
+struct CheckEnded {
+  bool passed = false;
+  std::string text;  ///< why it failed
+  std::chrono::nanoseconds took{0};
+};
 /// Answers LookForLeftovers and KillLeftovers; and while leftovers are waited for, each end of a
 /// child.
 struct LeftoversSeen {
@@ -69,15 +75,19 @@ struct LeftoversSeen {
 struct TimePassed {};
 
 using NodeEvent = std::variant<JobSignal, Prepared, WorkersStarted, CannotGoOn, WorkerExited,
-                               ConditionsSeen, FoundHang, SuspectsSeen, LeftoversSeen, TimePassed,
-                               proto::Round, proto::RestartPlanned, proto::Waiting, proto::Remark,
-                               proto::Stop, proto::Finished>;
+                               ConditionsSeen, FoundHang, SuspectsSeen, CheckEnded, LeftoversSeen,
+                               TimePassed, proto::Round, proto::RestartPlanned, proto::Waiting,
+                               proto::Check, proto::Remark, proto::Stop, proto::Finished>;
 
 // Actions
 // -------------------------------------------------------------------------
 
 /// Make ready for a round: our output, and the place where its workers will meet.
 struct Prepare {};
+/// Run the command that tells whether this node is sound.
+struct RunCheck {};
+/// End it, and forget it.
+struct StopCheck {};
 /// To the membership core.
 struct Send {
   proto::AgentMessage message;
@@ -139,9 +149,9 @@ struct EndJob {
 };
 
 using NodeAction =
-    std::variant<Prepare, Send, Notice, StartWorkers, SignalWorkers, StopWorkers, StopWatching,
-                 LookAtSuspects, LookForLeftovers, TerminateLeftovers, KillLeftovers, ReportRound,
-                 EndWithin, NameStuck, PauseJob, ResumeJob, EndJob>;
+    std::variant<Prepare, RunCheck, StopCheck, Send, Notice, StartWorkers, SignalWorkers,
+                 StopWorkers, StopWatching, LookAtSuspects, LookForLeftovers, TerminateLeftovers,
+                 KillLeftovers, ReportRound, EndWithin, NameStuck, PauseJob, ResumeJob, EndJob>;
 using NodeActions = std::vector<NodeAction>;
 
 }  // namespace ddprun::agent

@@ -83,6 +83,7 @@ void NodeMachine::leave_now(Context& context) {
 
 /// No round that may be on its way is taken part in.
 void NodeMachine::leave_waiting(Context& context) {
+  stop_check(context);
   leave(context);
   state_ = NodeState::ending;
 }
@@ -113,6 +114,7 @@ void NodeMachine::send_join(Context& context) {
   join.store_port = prepared_->store_port;
   join.store_clients_max = prepared_->store_clients_max;
   join.wants_report = config_.wants_report;
+  join.checks_first = config_.preflight.has_value();
   if (config_.rendezvous) {
     join.requested_group_rank = config_.rendezvous->node_rank;
     join.insists_on_rank = config_.rendezvous->insists_on_rank;
@@ -143,8 +145,41 @@ void NodeMachine::keep_place(Context& context) {
   }
 }
 
+// ---- the check ----
+
+void NodeMachine::check(Context& context) {
+  const bool runs = check_.has_value();  // it was asked for by an earlier service
+  check_ = std::get<proto::Check>(context.event).number;
+  if (!runs) context.act(RunCheck{});
+}
+
+void NodeMachine::note_check(Context& context) {
+  if (!check_) return;
+  auto& ended = std::get<CheckEnded>(context.event);
+  if (ended.passed)
+    context.act(Notice{
+        fmt::format("this node has passed its check (--preflight) in {}", describe(ended.took))});
+  is_checked_ = is_checked_ || ended.passed;
+  unsound_.reset();
+  if (!ended.passed) unsound_ = ended.text;
+  context.act(Send{proto::Checked{*check_, ended.passed, std::move(ended.text), has_rendezvous_}});
+  check_.reset();
+}
+
+void NodeMachine::stop_check(Context& context) {
+  if (check_) context.act(StopCheck{});
+  check_.reset();
+}
+
 void NodeMachine::start(Context& context) {
   auto& round = std::get<proto::Round>(context.event);
+  stop_check(context);
+  if (config_.preflight && !is_checked_) {
+    context.act(Send{proto::Leave{
+        0, "the rendezvous is of an older version, which asks for no check (--preflight)"}});
+    state_ = NodeState::ending;
+    return;
+  }
   if (round.restart_count > restart_count_) {
     context.act(Notice{fmt::format("{}; restarting the workers ({} of {} restarts)", round.reason,
                                    round.restart_count, round.max_restarts)});
@@ -200,6 +235,8 @@ void NodeMachine::announce_wait(Context& context) {
   std::string line = waiting.reason.empty() ? "" : waiting.reason + "; ";
   line += fmt::format("{} of {} nodes have joined", waiting.nodes, range);
   if (!waiting.joined.empty()) line += fmt::format(" ({})", fmt::join(waiting.joined, ", "));
+  if (!waiting.checked.empty())
+    line += fmt::format("; being checked: {}", fmt::join(waiting.checked, ", "));
   if (!waiting.missing.empty())
     line += fmt::format("; missing: {}", fmt::join(waiting.missing, ", "));
   if (config_.rendezvous && leads_to_itself(config_.rendezvous->endpoint.host))

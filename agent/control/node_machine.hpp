@@ -40,16 +40,18 @@ enum class NodeEventKind {
   conditions,
   hang,
   suspects,
+  check_ended,
   leftovers,
   deadline,
   round,
   restart_planned,
   nodes_missing,
+  check,
   remark,
   stop,
   finished,
 };
-inline constexpr int kNodeEventKinds = 17;
+inline constexpr int kNodeEventKinds = 19;
 
 std::string_view to_string(NodeState state);
 std::string_view to_string(NodeEventKind kind);
@@ -136,6 +138,8 @@ class NodeMachine {
   void note_leftovers(Context& context);
   void group_deadline(Context& context);
   void leftovers_deadline(Context& context);
+  void check(Context& context);
+  void note_check(Context& context);
   void start(Context& context);
   void announce_restart(Context& context);
   void announce_wait(Context& context);
@@ -152,6 +156,7 @@ class NodeMachine {
   void end_job(Context& context, proto::Finished finished, bool round_open);
   [[nodiscard]] bool is_same_wish(const JobSignal& signal) const;
   void send_join(Context& context);
+  void stop_check(Context& context);
   void begin_stop(Context& context);
   void follow(Context& context, const GroupActions& group);
   void clear(Context& context);
@@ -176,6 +181,9 @@ class NodeMachine {
   bool has_rendezvous_ = false;
   bool is_spare_ = false;  // others run the round that is out
   bool paused_ = false;
+  std::optional<std::uint64_t> check_;  // that runs: its number
+  bool is_checked_ = false;             // one has passed
+  std::optional<std::string> unsound_;  // the newest has failed: why
   int restart_count_ = 0;
 };
 

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/exit_codes.hpp"
+
 namespace ddprun::agent {
 
 using namespace std::chrono_literals;
@@ -214,6 +216,13 @@ void NodeMachine::report(Context& context) {
 void NodeMachine::end(Context& context) {
   auto& finished = std::get<proto::Finished>(context.event);
   const bool reported = state_ == NodeState::waiting || state_ == NodeState::ending;
+  stop_check(context);
+  if (unsound_) {
+    finished.exit_code = kExitUnsound;
+    // The job may have ended before the core heard of it.
+    if (finished.reason.find(*unsound_) == std::string::npos)
+      context.act(Notice{"this node failed its check (--preflight): " + *unsound_});
+  }
   state_ = NodeState::over;
   end_job(context, std::move(finished), round_ && !reported);
 }

@@ -12,9 +12,10 @@ std::string_view to_string(NodeState state) {
 
 std::string_view to_string(NodeEventKind kind) {
   static constexpr std::array<std::string_view, kNodeEventKinds> kNames{
-      "signal",          "second signal", "prepared", "started",   "problem",  "exited",
-      "conditions",      "hang",          "suspects", "leftovers", "deadline", "round",
-      "restart planned", "nodes missing", "remark",   "stop",      "finished"};
+      "signal",    "second signal", "prepared", "started",         "problem",
+      "exited",    "conditions",    "hang",     "suspects",        "check ended",
+      "leftovers", "deadline",      "round",    "restart planned", "nodes missing",
+      "check",     "remark",        "stop",     "finished"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -35,12 +36,14 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response seen{&M::note_conditions, "note"};
   constexpr Response hang{&M::report_hang, "report"};
   constexpr Response kept{&M::report_kept_back, "report what was kept back"};
+  constexpr Response told{&M::note_check, "tell the core"};
   constexpr Response left{&M::note_leftovers, "go on when none is left"};
   constexpr Response late{&M::group_deadline, "kill workers, then give up"};
   constexpr Response last{&M::leftovers_deadline, "terminate, then kill leftovers"};
   constexpr Response start{&M::start, "start workers"};
   constexpr Response plan{&M::announce_restart, "announce"};
   constexpr Response wait{&M::announce_wait, "announce"};
+  constexpr Response check{&M::check, "run the check"};
   constexpr Response tell{&M::pass_on, "tell the user"};
   constexpr Response after{&M::stop_when_started, "stop once started"};
   constexpr Response stop{&M::stop, "stop workers"};
@@ -59,11 +62,13 @@ const NodeMachine::Table NodeMachine::kTable = [] {
       {no, no, no, no, seen, no, no, no, no},                          // conditions
       {no, no, hang, no, no, no, no, no, no},                          // hang
       {no, no, kept, no, no, no, no, no, no},                          // suspects
+      {told, no, no, no, no, no, no, no, no},                          // check_ended
       {no, no, no, left, no, left, no, no, no},                        // leftovers
       {no, no, late, last, late, last, no, no, no},                    // deadline
       {start, no, no, no, no, no, no, no, no},                         // round
       {plan, no, no, no, no, no, no, no, no},                          // restart_planned
       {wait, no, no, no, no, no, no, no, no},                          // nodes_missing
+      {check, no, no, no, no, no, no, no, no},                         // check
       {tell, tell, tell, tell, tell, tell, tell, tell, no},            // remark
       {no, after, stop, stop, harder, sweep, stop, answer, no},        // stop
       {end, end, end, end, end, end, end, end, no},                    // finished

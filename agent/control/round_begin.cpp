@@ -21,6 +21,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kMemoryCountAfter = 50ms;
+constexpr auto kCheckKillLimit = 400ms;  // for what a check has left; keep-alives wait meanwhile
 
 std::string not_our_address(const AgentConfig& config, const std::string& host) {
   const std::string& name = config.master_addr.empty() ? host : config.master_addr;
@@ -39,6 +40,16 @@ void Agent::obey(const Prepare&) {
   const auto clients = std::min<std::uint64_t>(store_clients_max(), INT_MAX);
   handle(Prepared{place.addr, place.port, static_cast<int>(clients),
                   nodes_ != nullptr && nodes_->is_host(), std::move(problem)});
+}
+
+void Agent::obey(const RunCheck&) { preflight_->start(); }
+
+void Agent::obey(const StopCheck&) { preflight_->stop(); }
+
+/// No worker runs here yet: all that is left is the check's.
+void Agent::end_check(CheckEnded ended) {
+  if (machine::has_children()) kill_everything(kCheckKillLimit);
+  handle(std::move(ended));
 }
 
 /// For which there are descriptors.

@@ -76,7 +76,7 @@ void Agent::kill_leftovers(Clock::duration limit) {
 void Agent::begin_kill(Clock::duration limit) {
   kill_ends_at_ = Clock::now() + limit;
   say_stuck_at_ = Clock::now() + kSayStuckAfter;
-  if (spdlog::should_log(spdlog::level::info)) {
+  if (machine_.round() != nullptr && spdlog::should_log(spdlog::level::info)) {
     for (const machine::ProcessEntry& process : machine::live_descendants())
       spdlog::info("round={} left behind: {}: SIGKILL", machine_.round()->round.number,
                    machine::name_of(process));

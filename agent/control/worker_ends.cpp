@@ -84,8 +84,10 @@ void Agent::reap_strangers() {
     }
     // Its pidfd is ready too; we come back after it.
     if (worker && !machine_.round()->group.ended()) return;
-    if (!worker && !watch_.child_ended(info.si_pid) && !suspects_.child_ended(info.si_pid))
-      machine::reap(info.si_pid);
+    const bool is_ours = worker || watch_.child_ended(info.si_pid) ||
+                         suspects_.child_ended(info.si_pid) ||
+                         (preflight_ && preflight_->child_ended(info.si_pid));
+    if (!is_ours) machine::reap(info.si_pid);
   }
 }
 

@@ -36,9 +36,10 @@ HelperProgram::HelperProgram(boost::asio::io_context& context, const machine::Us
     : context_(context), user_(user), output_(context), deadline_(context) {}
 
 void HelperProgram::start(const std::vector<std::string>& argv, std::chrono::nanoseconds limit,
-                          Done done) {
+                          Done done, Read read) {
   stop();
   done_ = std::move(done);
+  read_ = std::move(read);
   result_ = {};
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   auto pipe = make_pipe();
@@ -73,6 +74,7 @@ void HelperProgram::stop() {
   if (output_.is_open()) output_.close(ignored);
   kill_session();
   done_ = nullptr;
+  read_ = nullptr;
 }
 
 /// Its exit is then taken as that of any unknown child.
@@ -83,9 +85,11 @@ void HelperProgram::kill_session() {
 
 bool HelperProgram::child_ended(pid_t pid) {
   if (pid_ == 0 || pid != pid_) return false;
-  machine::reap(pid);
+  kill(-pid, SIGKILL);  // what it has left; until it is reaped the number is its own
+  const auto reaped = machine::reap(pid);
   pid_ = 0;
-  read_all();  // what it has left behind in its session may hold the pipe: not until its end
+  if (reaped) result_.exit = reaped->exit;
+  read_all();  // what has left its session may hold the pipe: not until the end of that
   finish(true);
   return true;
 }
@@ -109,6 +113,7 @@ void HelperProgram::read_all() {
       output_.close(ignored);
       return;
     }
+    if (read_) read_({buffer.data(), static_cast<std::size_t>(count)});
     const auto room = kHelperOutputMax - result_.output.size();
     result_.output.append(buffer.data(), std::min(room, static_cast<std::size_t>(count)));
   }

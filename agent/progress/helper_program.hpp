@@ -1,5 +1,6 @@
-// A program that looks at a worker for us (gdb, py-spy): started like a worker, read without
-// blocking, killed at its deadline. Why not by Boost.Process: docs/decisions/0006.
+// A program that looks at a worker for us (gdb, py-spy) or at the node (--preflight): started like
+// a worker, read without blocking, killed at its deadline. Why not by Boost.Process:
+// docs/decisions/0006.
 #pragma once
 
 #include <sys/types.h>
@@ -7,13 +8,16 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/exit_status.hpp"
 #include "machine/processes/spawn.hpp"
 
 namespace ddprun::agent {
@@ -22,20 +26,24 @@ namespace ddprun::agent {
 inline constexpr std::size_t kHelperOutputMax = 64 * 1024;
 
 struct HelperResult {
-  std::string output;    ///< stdout and stderr
-  bool in_time = false;  ///< it ended by itself
-  std::string problem;   ///< not empty: it could not be started
+  std::string output;              ///< stdout and stderr
+  bool in_time = false;            ///< it ended by itself
+  std::optional<ExitStatus> exit;  ///< where it did
+  std::string problem;             ///< not empty: it could not be started
 };
 
 class HelperProgram {
  public:
   using Done = std::function<void(HelperResult)>;
+  using Read = std::function<void(std::string_view)>;
 
   HelperProgram(boost::asio::io_context& context, const machine::UserState& user);
 
   /// Starts argv[0], a path, with our environment; at most one at a time. `done` is called once,
-  /// from the context, after its end or at the deadline, when it is killed.
-  void start(const std::vector<std::string>& argv, std::chrono::nanoseconds limit, Done done);
+  /// from the context, after its end or at the deadline, when it is killed; what it has left in its
+  /// session is killed, too. `read`: called with its output as it comes, all of it.
+  void start(const std::vector<std::string>& argv, std::chrono::nanoseconds limit, Done done,
+             Read read = nullptr);
 
   /// Kills what runs; `done` is not called.
   void stop();
@@ -58,6 +66,7 @@ class HelperProgram {
   pid_t pid_ = 0;             // 0: nothing runs
   HelperResult result_;
   Done done_;
+  Read read_;
 };
 
 }  // namespace ddprun::agent

@@ -33,6 +33,33 @@ inline constexpr std::array kFailureRows = {
                    "--rdzv-endpoint=node1 train.py",
     },
     OptionRow{
+        .name = "preflight",
+        .type = ValueType::text,
+        .group = OptionGroup::failures,
+        .placeholder = "COMMAND",
+        .help = "Check this node before it joins the job, and before it takes over as a spare",
+        .more =
+            "COMMAND runs by sh -c, with no input, before any worker. A node on which it fails, "
+            "is killed or takes too long (--preflight-timeout) gets no rank: ddprun ends there "
+            "with exit code 72, and the other nodes go on without it or wait for another one. "
+            "Its lines are shown after [preflight]. The report names such nodes and why.",
+        .default_text = "no check",
+        .example = "ddprun --preflight='nvidia-smi && dcgmi diag -r 1' --nnodes=2 "
+                   "--rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
+    },
+    OptionRow{
+        .name = "preflight-timeout",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "How long the --preflight command may take",
+        .more =
+            "Then it is killed, with all that it has started, and the node has failed its check.",
+        .default_value = "300",
+        .example = "ddprun --preflight-timeout=60 --preflight=nvidia-smi --nproc-per-node=2 "
+                   "train.py",
+    },
+    OptionRow{
         .name = "restart-window",
         .type = ValueType::seconds,
         .group = OptionGroup::failures,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/lower_case.hpp"
+#include "base/trimmed.hpp"
 #include "launcher/options/chaos_option.hpp"
 #include "launcher/options/hosts_options.hpp"
 #include "launcher/options/option_rows.hpp"
@@ -156,6 +157,19 @@ Outcome<void> take_chaos(const ParsedCommandLine& parsed, LaunchOptions& options
   return {};
 }
 
+Outcome<void> take_preflight(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  options.preflight = parsed.text("preflight");
+  options.preflight_timeout =
+      parsed.seconds("preflight-timeout").value_or(options.preflight_timeout);
+  if (parsed.given("preflight") && trimmed(options.preflight).empty())
+    return usage_error(parsed.spelling("preflight") +
+                       ": expected a command, as in --preflight=nvidia-smi");
+  if (options.preflight_timeout.count() == 0)
+    return usage_error(parsed.spelling("preflight-timeout") +
+                       ": no command ends within 0 s; without --preflight there is no check");
+  return {};
+}
+
 Outcome<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
   const auto restarts = parsed.integer_up_to("max-restarts", kMaxRestartsMax);
   if (!restarts) return restarts.error();
@@ -266,6 +280,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   if (const auto taken = take_restarts(parsed, options); !taken) return taken.error();
   if (const auto taken = take_stopping(parsed, environment, options); !taken) return taken.error();
   if (const auto taken = take_chaos(parsed, options); !taken) return taken.error();
+  if (const auto taken = take_preflight(parsed, options); !taken) return taken.error();
   options.containment = choice<Containment>(parsed, "contain");
   options.log_level = log_level(parsed, environment);
   const auto idle = options_without_effect(parsed, options);

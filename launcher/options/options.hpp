@@ -124,6 +124,8 @@ struct LaunchOptions {
   std::string report_file;  ///< empty: not given
   agent::WatchSettings watch;
   std::optional<agent::ChaosPlan> chaos;  ///< --chaos
+  std::string preflight;                  ///< empty: not given
+  std::chrono::milliseconds preflight_timeout = std::chrono::minutes(5);
   std::string role = "default";
 
   NodeCount nodes;

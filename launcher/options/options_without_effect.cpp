@@ -32,7 +32,8 @@ std::vector<std::string> options_without_effect(const ParsedCommandLine& parsed,
                          options.watch.log_timeout.count() > 0};
   const Need log_size{"log files have no limit without --log-max-size=SIZE",
                       options.logs.lines.rotation.bytes_max > 0};
-  const std::array<OptionWithNeed, 8> all{{
+  const Need preflight{"no check runs without --preflight=COMMAND", !options.preflight.empty()};
+  const std::array<OptionWithNeed, 9> all{{
       {"restart-window", restarts},
       {"restart-delay", restarts},
       {"min-uptime", restarts},
@@ -41,6 +42,7 @@ std::vector<std::string> options_without_effect(const ParsedCommandLine& parsed,
       {"grow-delay", nodes},
       {"on-silence", log_timeout},
       {"log-keep", log_size},
+      {"preflight-timeout", preflight},
   }};
   std::vector<std::string> warnings;
   for (const auto& [row, need] : all) {

@@ -241,6 +241,9 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
     text += fmt::format("{:<12} {}\n", title, printable(value));
   text += fmt::format("store        {}\n", printable(store_text(agent)));
   text += fmt::format("restarts     {}\n", restarts_text(agent.job.restart));
+  if (agent.preflight)
+    text += fmt::format("preflight    {} (at most {})\n", printable(agent.preflight->command),
+                        describe(agent.preflight->timeout));
   if (agent.chaos) text += fmt::format("chaos        {}\n", chaos_text(*agent.chaos));
   text += fmt::format("grace period {} s\n", seconds(agent.stop.grace_period));
   text += fmt::format("kill timeout {} s\n", seconds(agent.stop.kill_timeout));
@@ -310,6 +313,9 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["restart_delay_seconds"] = automatic_back_off(agent.job.restart)
                                       ? Json("auto")
                                       : Json(seconds(agent.job.restart.back_off));
+  if (agent.preflight)
+    json["preflight"] = {{"command", agent.preflight->command},
+                         {"timeout_seconds", seconds(agent.preflight->timeout)}};
   if (agent.chaos) json["chaos"] = chaos_text(*agent.chaos);
   json["grace_period_seconds"] = seconds(agent.stop.grace_period);
   json["kill_timeout_seconds"] = seconds(agent.stop.kill_timeout);

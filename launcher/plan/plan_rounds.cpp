@@ -32,6 +32,8 @@ void plan_rounds(const LaunchOptions& options, const Environment& environment, L
   agent::AgentConfig& agent = plan.agent;
   agent.job.restart = options.restart;
   agent.watch = options.watch;
+  if (!options.preflight.empty())
+    agent.preflight = agent::PreflightSettings{options.preflight, options.preflight_timeout};
   agent.chaos = options.chaos;
   if (agent.chaos) plan_chaos(options, plan);
   agent.file_timers = lookup(environment, proto::env::kEnableFileTimer) == "1";

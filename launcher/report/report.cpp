@@ -17,6 +17,7 @@
 #include "launcher/report/counted.hpp"
 #include "launcher/report/report_hints.hpp"
 #include "launcher/report/screen_text.hpp"
+#include "launcher/report/unsound_text.hpp"
 #include "proto/failure_text.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 #include "rendezvous/membership/verdict.hpp"
@@ -28,7 +29,6 @@ using Outcome_ = proto::Finished::Outcome;
 using proto::EvidenceKind;
 
 // One screen: --report=FILE has everything.
-constexpr std::size_t kTextBytesShown = 400;
 constexpr std::size_t kLastLinesShown = 20;
 constexpr std::size_t kStackLinesShown = 30;
 constexpr std::size_t kStackLineBytesShown = 160;
@@ -356,7 +356,7 @@ int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   if (!result.leftovers.empty() || finished.has_leftovers) return kExitLeftovers;
   if (finished.outcome == Outcome_::cancelled) return kExitSignalBase + finished.signal;
   if (finished.outcome == Outcome_::succeeded) return kExitSuccess;
-  if (!finished.verdict) return kExitNoRound;
+  if (!finished.verdict) return finished.exit_code.value_or(kExitNoRound);
   if (rule == ExitCodeRule::one) return 1;
   return finished.exit_code.value_or(rdzv::exit_code_of(*finished.verdict));
 }
@@ -368,6 +368,7 @@ std::string report(const agent::AgentResult& result, int code, const JobFacts& f
     text += fmt::format("ddprun: could not be killed: {}\n", on_screen(process, kTextBytesShown));
   if (result.dropped_bytes > 0)
     text += fmt::format("ddprun: dropped {} bytes of the workers' output\n", result.dropped_bytes);
+  text += unsound_text(finished.unsound);
   switch (finished.outcome) {
     case Outcome_::succeeded:
       return text + success_line(result);

@@ -160,6 +160,14 @@ Json nodes_json(const agent::AgentResult& result) {
   return list;
 }
 
+/// Nodes that the job did without, though they were there.
+Json unsound_json(const std::vector<proto::UnsoundNode>& unsound) {
+  Json list = Json::array();
+  for (const proto::UnsoundNode& one : unsound)
+    list.push_back({{"host", one.node}, {"reason", one.reason}, {"times", one.times}});
+  return list;
+}
+
 Json chaos_json(const agent::ChaosSummary& chaos) {
   Json json = {{"seed", chaos.seed},
                {"kill", chaos.kills},
@@ -227,6 +235,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["exited_by_themselves"] = exited_by_themselves(result);
   json["containment"] = std::string(machine::to_string(result.containment));
   json["leftovers"] = result.leftovers;
+  json["unsound_nodes"] = unsound_json(finished.unsound);
   if (result.chaos) json["chaos"] = chaos_json(*result.chaos);
   return json_text(json, 2) + "\n";
 }

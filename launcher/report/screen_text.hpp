@@ -7,6 +7,9 @@
 
 namespace ddprun::launcher {
 
+/// Of one text in a report.
+inline constexpr std::size_t kTextBytesShown = 400;
+
 /// The text as one line of at most `bytes_max` bytes, and three more where it was cut: `...`.
 /// Line ends and tabs become blanks; escape sequences are left out (colours, titles); control
 /// characters and what is no UTF-8 become `?`.

@@ -185,6 +185,8 @@ void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
     final_ = stop->final;
   } else if (const auto* planned = std::get_if<proto::RestartPlanned>(&message)) {
     if (past_) past_->restart_count = std::max(past_->restart_count, planned->restart_count);
+  } else if (const auto* check = std::get_if<proto::Check>(&message)) {
+    check_ = check->number;
   } else if (std::holds_alternative<Finished>(message)) {
     over_ = true;
     context.act(SendToService{proto::Bye{}});
@@ -208,6 +210,7 @@ bool AgentSession::is_new(const proto::MembershipMessage& message) const {
            std::pair(round->epoch, round->number) > std::pair(past_->epoch, past_->number);
   if (const auto* stop = std::get_if<proto::Stop>(&message))
     return round_ == stop->round && stop_ != stop->round;
+  if (const auto* check = std::get_if<proto::Check>(&message)) return check_ < check->number;
   return true;
 }
 
@@ -236,6 +239,7 @@ void AgentSession::begin_again(Context& context) {
   own_id_ = fmt::format("{}/{}", settings_.agent, ++sessions_);
   epoch_.reset();
   stop_.reset();  // another service may give the number again
+  check_ = 0;
   unacknowledged_.clear();
   next_seq_ = 1;
   if (auto* join = pending_ ? std::get_if<proto::Join>(&*pending_) : nullptr) join->was_in = past_;

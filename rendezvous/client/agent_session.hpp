@@ -171,6 +171,7 @@ class AgentSession {
   std::optional<proto::PastRound> past_;              // the last round that was delivered
   std::optional<proto::RoundNumber> round_;           // of which something may be left on the node
   std::optional<proto::RoundNumber> stop_;            // the newest that was delivered
+  std::uint64_t check_ = 0;                           // of the newest that was delivered
   bool final_ = false;                                // no other round follows for this node
   bool done_ = false;                                 // its workers have succeeded
   bool fenced_ = false;                               // its workers are being killed

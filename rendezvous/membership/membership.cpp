@@ -21,7 +21,8 @@ std::string_view to_string(JobState state) {
 
 std::string_view to_string(EventKind kind) {
   static constexpr std::array<std::string_view, kEventKinds> kNames{
-      "join", "started", "worker_failed", "workers_done", "stopped", "leave", "lost", "deadline"};
+      "join",  "started", "worker_failed", "workers_done", "stopped",
+      "leave", "checked", "lost",          "deadline"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -33,6 +34,7 @@ const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
      {&Membership::ignore, "ignored"},
      {&Membership::ignore, "ignored"},
      {&Membership::leave_forming, "forget, or finish"},
+     {&Membership::checked_forming, "form if complete, or refuse the node"},
      {&Membership::lost_forming, "forget"},
      {&Membership::deadline_forming, "form after last call, or give up"}},
     {{&Membership::join_running, "wait, then grow if there is room"},
@@ -41,6 +43,7 @@ const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
      {&Membership::done_running, "finish when all are done"},
      {&Membership::ignore, "ignored"},
      {&Membership::leave_running, "end the round"},
+     {&Membership::checked_running, "as a join, or refuse the node"},
      {&Membership::lost_running, "end the round"},
      {&Membership::deadline_running, "grow"}},
     {{&Membership::join_stopping, "wait"},
@@ -50,9 +53,11 @@ const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
      {&Membership::stopped_stopping,
       "judge when all have stopped, then form the next round or finish"},
      {&Membership::leave_stopping, "leave once stopped"},
+     {&Membership::checked_stopping, "wait, or refuse the node"},
      {&Membership::lost_stopping, "count as stopped"},
      {&Membership::ignore, "ignored"}},
     {{&Membership::greet_late, "told the outcome"},
+     {&Membership::ignore, "ignored"},
      {&Membership::ignore, "ignored"},
      {&Membership::ignore, "ignored"},
      {&Membership::ignore, "ignored"},
@@ -72,7 +77,8 @@ static_assert(kIsKindOf<EventKind::join, proto::Join> &&
               kIsKindOf<EventKind::worker_failed, proto::WorkerFailed> &&
               kIsKindOf<EventKind::workers_done, proto::WorkersDone> &&
               kIsKindOf<EventKind::stopped, proto::Stopped> &&
-              kIsKindOf<EventKind::leave, proto::Leave>);
+              kIsKindOf<EventKind::leave, proto::Leave> &&
+              kIsKindOf<EventKind::checked, proto::Checked>);
 
 std::string_view Membership::response(JobState state, EventKind kind) {
   return kTable[static_cast<int>(state)][static_cast<int>(kind)].name;
@@ -132,7 +138,9 @@ std::optional<Clock::time_point> Membership::deadline() const {
 std::optional<proto::MembershipMessage> Membership::current(const AgentId& agent) const {
   if (state_ == JobState::finished) return outcome_for(agent);
   const auto member = members_.find(agent);
-  if (member == members_.end() || !in_round(member->second)) return std::nullopt;
+  if (member == members_.end()) return std::nullopt;
+  if (member->second.phase == Phase::checking) return proto::Check{member->second.check};
+  if (!in_round(member->second)) return std::nullopt;
   if (state_ == JobState::stopping) return stop_for(member->second);
   return round_for(*member->second.seat);
 }
@@ -153,9 +161,15 @@ void Membership::join_running(Context& context) {
   const auto known = members_.find(context.agent);
   if (known != members_.end() && in_round(known->second))
     return;  // a repeated join of a participant
-  if (!wait(context)) return;
+  if (wait(context)) grow_or_spare(context);
+}
+
+/// A node that may take part in the next round.
+void Membership::grow_or_spare(Context& context) {
   grow_when_due(context);
-  if (state_ != JobState::running || grow_at_) return;
+  Member& member = members_.at(context.agent);
+  if (state_ != JobState::running || grow_at_ || member.phase == Phase::checking) return;
+  member.is_checked = !member.node.checks_first;  // it may be a spare for long
   proto::Waiting waiting;
   waiting.nodes = static_cast<int>(members_.size()) - count(Phase::waiting);
   waiting.min_nodes = settings_.min_nodes;
@@ -233,10 +247,12 @@ void Membership::leave_running(Context& context) {
   if (leave.cancels) {
     member.leaving = leave;
     ending_ = cancelled_by(*found, leave);
-    stop_round(
-        context,
-        fmt::format("the job was stopped by {} on {}", signal_name(leave.signal), label(*found)),
-        leave.signal != 0);
+    const std::string name = label(*found);
+    stop_round(context,
+               leave.signal != 0
+                   ? fmt::format("the job was stopped by {} on {}", signal_name(leave.signal), name)
+                   : leave.error,
+               leave.signal != 0);
   } else if (member.phase == Phase::active) {
     member.leaving = leave;
     const std::string name = label(*found);

@@ -61,8 +61,18 @@ enum class JobState {
 };
 inline constexpr int kJobStates = 4;
 
-enum class EventKind { join, started, worker_failed, workers_done, stopped, leave, lost, deadline };
-inline constexpr int kEventKinds = 8;
+enum class EventKind {
+  join,
+  started,
+  worker_failed,
+  workers_done,
+  stopped,
+  leave,
+  checked,
+  lost,
+  deadline
+};
+inline constexpr int kEventKinds = 9;
 
 std::string_view to_string(JobState state);
 std::string_view to_string(EventKind kind);
@@ -75,6 +85,8 @@ class Membership {
  public:
   /// At most this many waiting nodes are told how many have joined.
   static constexpr int kWaitersToldMax = 64;
+  /// Of what a check has printed so much is kept.
+  static constexpr std::size_t kCheckTextBytesMax = 1024;
 
   /// Job time, in which several nodes give their times, began at `job_began`.
   Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch = 0,
@@ -129,19 +141,23 @@ class Membership {
 
  private:
   enum class Phase {
-    waiting,  ///< for the next round
-    active,   ///< in the round that is out; its workers run, as far as is known
-    done,     ///< in the round that is out; its workers have succeeded
-    gone,     ///< after that it was lost or left: nothing more is expected of it
-    stopped,  ///< nothing of the last round is left on it; it will join again
+    waiting,   ///< for the next round
+    checking,  ///< it takes part in no round before it has passed its check
+    active,    ///< in the round that is out; its workers run, as far as is known
+    done,      ///< in the round that is out; its workers have succeeded
+    gone,      ///< after that it was lost or left: nothing more is expected of it
+    stopped,   ///< nothing of the last round is left on it; it will join again
   };
-  static constexpr int kPhases = 5;
+  static constexpr int kPhases = 6;
   struct Member {
     Phase phase = Phase::waiting;
     Node node;
     std::uint64_t order = 0;              // of joining
     std::optional<Seat> seat;             // in round_
     std::optional<proto::Leave> leaving;  // it takes part in no other
+    bool is_checked = true;               // no check is needed before the next round
+    std::uint64_t check = 0;              // checking: the number of the Check
+    bool is_chosen = false;               // checking: the next round waits for it
   };
   using Members = std::map<proto::AgentId, Member>;
   struct SlowNode {
@@ -183,6 +199,10 @@ class Membership {
   void stopped_stopping(Context& context);
   void leave_stopping(Context& context);
   void lost_stopping(Context& context);
+  // Answers to checks.
+  void checked_forming(Context& context);
+  void checked_running(Context& context);
+  void checked_stopping(Context& context);
 
   bool wait(Context& context);
   [[nodiscard]] std::string refusal(const Context& context, const proto::Join& join) const;
@@ -193,16 +213,23 @@ class Membership {
   void learn_past(const proto::Join& join);
   void go_on_from_past();
   void grow_when_due(Context& context);
+  void grow_or_spare(Context& context);
   void try_form(Context& context);
   [[nodiscard]] bool will_form() const;
   void warn_of_store_room(const Member& server, int world_size, Context& context) const;
   void form(Context& context);
+  bool check_chosen(const std::vector<Member*>& nodes, Context& context);
+  [[nodiscard]] bool awaits_chosen() const;
+  void ask_for_check(Members::value_type& member, Context& context);
+  bool take_answer(Context& context);
+  void refuse_unsound(Members::iterator member, const proto::Checked& checked, Context& context);
+  void note_unsound(const std::string& node, const std::string& reason);
   [[nodiscard]] std::vector<Member*> seated();
   [[nodiscard]] proto::Round round_for(const Seat& seat) const;
   void tell_waiting(Context& context);
   void send_to_waiting(Context& context, const proto::MembershipMessage& message) const;
   [[nodiscard]] Clock::time_point forms_at() const;
-  [[nodiscard]] std::vector<std::string> joined() const;
+  [[nodiscard]] std::vector<std::string> names_of(Phase phase) const;
   [[nodiscard]] std::vector<std::string> missing() const;
   void start_forming(Context& context, Clock::duration delay = {});
   void stop_round(Context& context, const std::string& reason, bool may_save);
@@ -272,6 +299,9 @@ class Membership {
   std::string change_;  // of nodes, for which the last round ended; empty: it did not
   std::optional<proto::LostNode> lost_node_;  // of the round that stops or has stopped: the first
   std::string last_refusal_;
+  std::uint64_t checks_ = 0;                 // so far
+  bool has_chosen_ = false;                  // a round forms as soon as those have passed
+  std::vector<proto::UnsoundNode> unsound_;  // the newest last
   // running
   std::optional<Clock::time_point> grow_at_;
   // stopping

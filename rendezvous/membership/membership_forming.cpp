@@ -72,6 +72,7 @@ void Membership::start_forming(Context& context, Clock::duration delay) {
   if (delay > Clock::duration::zero()) not_before_ = forming_since_;
   last_call_at_.reset();
   tell_at_.reset();
+  has_chosen_ = false;
   try_form(context);
 }
 
@@ -80,12 +81,14 @@ void Membership::try_form(Context& context) {
     tell_at_ = std::max(context.now + kTellEvery, forming_since_ + kTellAfter);
   const int waiting = count(Phase::waiting);
   const bool enough = waiting >= settings_.min_nodes;
+  if (awaits_chosen()) return;
   if (!enough) last_call_at_.reset();
+  has_chosen_ = has_chosen_ && enough;
   // Those of the last round keep their seats, and come back within moments.
   const bool all_back = count(Phase::stopped) == 0;
   if (all_back && !enough) reforming_ = false;  // those to come come one by one
   if (not_before_) return;
-  if (all_back && (waiting >= settings_.max_nodes || (enough && reforming_))) {
+  if (all_back && (waiting >= settings_.max_nodes || (enough && reforming_) || has_chosen_)) {
     form(context);
   } else if (enough && !last_call_at_) {
     last_call_at_ = std::max(context.now + settings_.last_call, incomplete_not_before_);
@@ -93,9 +96,11 @@ void Membership::try_form(Context& context) {
 }
 
 /// A round that forms by itself at a known moment is not given up before it: enough nodes are
-/// there, and the last call or the leases of an earlier life are waited for.
+/// there, and the last call or the leases of an earlier life are waited for. A check has a deadline
+/// of its own.
 bool Membership::will_form() const {
-  return last_call_at_ || (not_before_ && count(Phase::waiting) >= settings_.min_nodes);
+  return last_call_at_ || count(Phase::checking) > 0 ||
+         (not_before_ && count(Phase::waiting) >= settings_.min_nodes);
 }
 
 void Membership::deadline_forming(Context& context) {
@@ -120,6 +125,8 @@ void Membership::deadline_forming(Context& context) {
                   count(Phase::waiting), settings_.min_nodes);
   if (!change_.empty() || lost_node_)
     finished.reason += "; " + (change_.empty() ? describe(*lost_node_) : change_);
+  if (!unsound_.empty())
+    finished.reason += fmt::format("; {} {}", unsound_.back().node, unsound_.back().reason);
   finished.lost_node = lost_node_;
   finish(context, std::move(finished));
 }
@@ -187,6 +194,7 @@ void Membership::warn_of_store_room(const Member& server, int world_size, Contex
 
 void Membership::form(Context& context) {
   const std::vector<Member*> nodes = seated();
+  if (check_chosen(nodes, context)) return;
   int world_size = 0;
   std::map<std::string, int> role_sizes;
   for (const Member* node : nodes) {
@@ -223,11 +231,13 @@ void Membership::form(Context& context) {
       context.actions.sends.push_back({id, round_for(*member.seat)});
     } else {
       member.seat.reset();  // that was in an older round
+      if (member.phase == Phase::waiting) member.is_checked = !member.node.checks_first;
     }
   }
   formed_any_ = true;
   last_call_at_.reset();
   tell_at_.reset();
+  has_chosen_ = false;
   last_culprit_.reset();
   lost_node_.reset();
   change_.clear();
@@ -246,17 +256,17 @@ proto::Round Membership::round_for(const Seat& seat) const {
 
 // ---- what those that wait are told ----
 
-/// Those that are expected back, or the ranks that no node has yet.
 /// None, where they are too many to be named.
-std::vector<std::string> Membership::joined() const {
+std::vector<std::string> Membership::names_of(Phase phase) const {
   std::vector<std::string> names;
-  if (count(Phase::waiting) > static_cast<int>(proto::kWaitingNamesMax)) return names;
+  if (count(phase) > static_cast<int>(proto::kWaitingNamesMax)) return names;
   for (const auto& entry : members_)
-    if (entry.second.phase == Phase::waiting) names.push_back(label(entry));
+    if (entry.second.phase == phase) names.push_back(label(entry));
   std::sort(names.begin(), names.end(), natural_less);
   return names;
 }
 
+/// Those that are expected back, or the ranks that no node has yet.
 std::vector<std::string> Membership::missing() const {
   std::vector<std::string> names;
   const auto full = [&] { return names.size() == proto::kWaitingNamesMax; };
@@ -264,7 +274,8 @@ std::vector<std::string> Membership::missing() const {
   for (const auto& entry : members_) {
     const Member& member = entry.second;
     if (member.phase == Phase::stopped && !full()) names.push_back(label(entry));
-    if (member.phase == Phase::waiting && member.node.insists_on_rank) {
+    const bool is_there = member.phase == Phase::waiting || member.phase == Phase::checking;
+    if (is_there && member.node.insists_on_rank) {
       ranks.resize(static_cast<std::size_t>(settings_.max_nodes));
       ranks[static_cast<std::size_t>(*member.node.requested_group_rank)] = true;
     }
@@ -290,10 +301,11 @@ void Membership::tell_waiting(Context& context) {
   waiting.nodes = count(Phase::waiting);
   waiting.min_nodes = settings_.min_nodes;
   waiting.max_nodes = settings_.max_nodes;
-  waiting.joined = joined();
+  waiting.joined = names_of(Phase::waiting);
+  waiting.checked = names_of(Phase::checking);
   waiting.missing = missing();
   waiting.reason = change_;
-  waiting.left = forms_at() - context.now;
+  waiting.left = std::max(forms_at() - context.now, Clock::duration::zero());
   waiting.for_past_workers = last_call_at_ == incomplete_not_before_;
   send_to_waiting(context, waiting);
 }

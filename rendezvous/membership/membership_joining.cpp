@@ -33,6 +33,7 @@ bool Membership::wait(Context& context) {
   if (is_new) {
     ++counts_[static_cast<std::size_t>(member.phase)];
     tell_of_differences(context, join);
+    member.is_checked = !join.checks_first;
   }
   set_phase(member, Phase::waiting);
   release_rank(*entry);  // it may ask for another one now
@@ -44,13 +45,15 @@ bool Membership::wait(Context& context) {
                  .wants_report = join.wants_report,
                  .store_port = join.store_port,
                  .store_addr = join.store_addr,
-                 .store_clients_max = join.store_clients_max};
+                 .store_clients_max = join.store_clients_max,
+                 .checks_first = join.checks_first};
   member.order = joins_++;
   if (join.insists_on_rank && join.requested_group_rank)
     rank_holders_[*join.requested_group_rank] = context.agent;
   if (is_new) tell_of_twins(context, join);
   if (join.requested_group_rank) rank_wishes_.emplace(*join.requested_group_rank, context.agent);
   learn_past(join);
+  if (!member.is_checked) ask_for_check(*entry, context);
   return true;
 }
 
@@ -74,7 +77,8 @@ std::string Membership::refusal(const Context& context, const proto::Join& join)
   const auto holder = rank_holders_.find(rank);
   if (holder == rank_holders_.end() || holder->second == context.agent) return "";
   const Member& other = members_.at(holder->second);
-  if (other.phase != Phase::waiting) return "";  // it may be this very node's, which starts again
+  const bool is_there = other.phase == Phase::waiting || other.phase == Phase::checking;
+  if (!is_there) return "";  // it may be this very node's, which starts again
   const bool alike = other.node.name == join.node_name;
   return fmt::format("--node-rank={} is given twice, on {} and on {}", rank,
                      alike ? holder->second : other.node.name,
@@ -127,6 +131,11 @@ std::string Membership::label(const Members::value_type& member) const {
                other.second.phase != Phase::gone;
       });
   return is_alone ? name : member.first;
+}
+
+/// Where there are several nodes.
+std::string Membership::name_of(const Member& member) const {
+  return settings_.max_nodes > 1 ? member.node.name : "";
 }
 
 /// What a service that has lost its memory hears from the nodes of a job that ran before. It counts

@@ -23,6 +23,8 @@ Membership::Membership(const MembershipSnapshot& snapshot, Clock::time_point job
   reason_ = round_.reason;
   last_refusal_ = snapshot.last_refusal;
   has_leftovers_ = snapshot.has_leftovers;
+  checks_ = snapshot.checks;
+  unsound_ = snapshot.unsound;
 }
 
 void Membership::restore(const AgentId& agent, const NodeSnapshot& node) {
@@ -33,6 +35,7 @@ void Membership::restore(const AgentId& agent, const NodeSnapshot& node) {
   member.node = node.node;
   member.order = node.order;
   member.seat = node.seat;
+  member.is_checked = node.is_checked;
   ++counts_[static_cast<std::size_t>(member.phase)];
   // A rank that is insisted on is one of the job's, as wait() has seen to.
   const std::optional<int> rank = member.node.requested_group_rank;
@@ -65,14 +68,16 @@ MembershipSnapshot Membership::snapshot() const {
           .past = past_,
           .incomplete_not_before = incomplete_not_before_,
           .last_refusal = last_refusal_,
-          .has_leftovers = has_leftovers_};
+          .has_leftovers = has_leftovers_,
+          .checks = checks_,
+          .unsound = unsound_};
 }
 
 std::optional<NodeSnapshot> Membership::node(const AgentId& agent) const {
   const auto found = members_.find(agent);
   if (found == members_.end()) return std::nullopt;
   const Member& member = found->second;
-  NodeSnapshot node{member.node, member.order, std::nullopt};
+  NodeSnapshot node{member.node, member.order, std::nullopt, member.is_checked};
   if (member.phase == Phase::active) node.seat = member.seat;
   return node;
 }

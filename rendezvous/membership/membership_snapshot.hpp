@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/job_settings.hpp"
 #include "proto/membership_messages.hpp"
@@ -24,6 +25,7 @@ struct Node {
   std::uint16_t store_port = 0;
   std::string store_addr;
   int store_clients_max = 0;
+  bool checks_first = false;
 };
 
 /// A node's own numbers in a round.
@@ -38,6 +40,7 @@ struct NodeSnapshot {
   Node node;
   std::uint64_t order = 0;   ///< of joining
   std::optional<Seat> seat;  ///< in the round that is out; none: it waits for the next one
+  bool is_checked = true;    ///< it needs no check before the next round
 };
 
 /// All but the nodes and their losses, of which there may be many: they are given one by one.
@@ -51,6 +54,8 @@ struct MembershipSnapshot {
   std::chrono::steady_clock::time_point incomplete_not_before{};
   std::string last_refusal;
   bool has_leftovers = false;
+  std::uint64_t checks = 0;
+  std::vector<proto::UnsoundNode> unsound;
 };
 
 }  // namespace ddprun::rdzv

@@ -292,6 +292,7 @@ void Membership::forget_round() {
 void Membership::finish(Context& context, Finished finished) {
   finished.restart_count = policy_.restart_count();
   finished.max_restarts = settings_.restart.max_restarts;
+  finished.unsound = unsound_;
   outcome_ = std::move(finished);
   reason_ = outcome_->reason;
   state_ = JobState::finished;
@@ -372,6 +373,7 @@ Finished Membership::outcome_for(const AgentId& agent) const {
     return finished;
   }
   finished.report_at = reporter_name_;
+  finished.unsound.clear();
   if (finished.verdict && finished.verdict->culprit.agent != agent)
     finished.verdict =
         proto::Verdict{without_lines(std::move(finished.verdict->culprit)), {}, {}, {}};
@@ -384,11 +386,6 @@ Finished Membership::cancelled_by(const Members::value_type& member,
   Finished finished = outcome_of(leave);
   if (settings_.max_nodes > 1 && leave.signal != 0) finished.reason += " on " + label(member);
   return finished;
-}
-
-/// Where there are several nodes.
-std::string Membership::name_of(const Member& member) const {
-  return settings_.max_nodes > 1 ? member.node.name : "";
 }
 
 /// To a node that goes, and is no member any more: the job's end, if it was the last, or its own.

@@ -90,6 +90,8 @@ inline constexpr auto kFields<rdzv::MembershipSnapshot> = std::tuple{
     field("incomplete_not_before_ns", &rdzv::MembershipSnapshot::incomplete_not_before),
     field("last_refusal", &rdzv::MembershipSnapshot::last_refusal, kText),
     field("has_leftovers", &rdzv::MembershipSnapshot::has_leftovers),
+    field("checks", &rdzv::MembershipSnapshot::checks),
+    field("unsound", &rdzv::MembershipSnapshot::unsound, list(kUnsoundNodesMax)),
 };
 template <>
 inline constexpr std::string_view kKind<rdzv::JobRestored> = "job_restored";
@@ -110,6 +112,7 @@ inline constexpr auto kFields<rdzv::Node> = std::tuple{
     field("store_port", &rdzv::Node::store_port),
     field("store_addr", &rdzv::Node::store_addr),
     field("store_clients_max", &rdzv::Node::store_clients_max),
+    field("checks_first", &rdzv::Node::checks_first),
 };
 template <>
 inline constexpr auto kFields<rdzv::Seat> = std::tuple{
@@ -123,6 +126,7 @@ inline constexpr auto kFields<rdzv::NodeSnapshot> = std::tuple{
     required("node", &rdzv::NodeSnapshot::node),
     field("order", &rdzv::NodeSnapshot::order),
     field("seat", &rdzv::NodeSnapshot::seat),
+    field("is_checked", &rdzv::NodeSnapshot::is_checked),
 };
 template <>
 inline constexpr std::string_view kKind<rdzv::SessionRestored> = "session_restored";

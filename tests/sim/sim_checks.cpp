@@ -126,6 +126,7 @@ void SimJob::see_formed(const rdzv::Membership& membership) {
     if (round != nullptr) see_round(id, *round, session);
   }
   check_newest_round();
+  check_soundness(id);
   if (harm_ && faults_.network_cut && faults_.workers_fail && world_.one_in(8)) miss_round();
 }
 
@@ -175,6 +176,21 @@ void SimJob::check_asked_ranks(const RoundSeen& seen) {
     require(asked[*wish] == 1 || plan_.ranks != Ranks::insisted, "no rank is two nodes'");
     require(asked[*wish] > 1 || rank == *wish,
             fmt::format("{} has the rank {} that it asks for, not {}", session, *wish, rank));
+  }
+}
+
+/// A node that failed its check has no rank, and neither has a spare that was not checked again.
+void SimJob::check_soundness(const RoundId& id) {
+  if (!faults_.nodes_are_checked) return;
+  const auto& sessions = rounds_[id].group_ranks;
+  std::set<proto::AgentId> in_round;
+  for (const auto& [session, rank] : sessions) in_round.insert(agent_of(session).id);
+  for (auto& [name, agent] : agents_) {
+    const bool takes_part = in_round.contains(name);
+    // One that has forgotten the newest round forms another one, out of the same nodes.
+    require(!takes_part || agent.is_sound || faults_.service_forgets,
+            name + " has passed its check before it gets a rank");
+    agent.is_sound = agent.is_sound && takes_part;
   }
 }
 
@@ -243,7 +259,7 @@ void SimJob::see_outcomes(const rdzv::Membership& membership) {
 void SimJob::check_told(const Agent& agent) {
   const bool is_stranger =
       agent.stranger != Stranger::no && agent.stranger != Stranger::other_settings;
-  const bool is_refused = agent.told->reason.starts_with("--node-rank=");
+  const bool is_refused = agent.is_unsound || agent.told->reason.starts_with("--node-rank=");
   if (agent.leaves || is_refused) return;
   if (is_stranger && !history_.outcome)
     return require(agent.told->outcome == Finished::Outcome::failed, agent.id + " is refused");

@@ -32,6 +32,20 @@ Fate SimJob::draw_fate() {
   return {Fate::Kind::succeeds, plan_.work + world_.up_to(100ms)};
 }
 
+CheckFate SimJob::draw_check() {
+  const bool goes_wrong = harm_ && !faults_.are_mild && world_.one_in(6);
+  if (goes_wrong && world_.one_in(3)) return {false, kCheckTimeout};
+  return {!goes_wrong, world_.up_to(2s)};
+}
+
+/// A node that has failed its check may be started again, as by the scheduler of the cluster.
+void SimJob::check_ended(Agent& agent, bool passed) {
+  agent.is_sound = passed;
+  agent.is_unsound = !passed;
+  happened(passed ? "check passed" : "check failed");
+  if (!passed && world_.one_in(2)) come_back(*agent.host, 30s);
+}
+
 void SimJob::do_harm() {
   if (!harm_ || history_.outcome) return;
   world_.after(world_.up_to(20s), [this] { do_harm(); });

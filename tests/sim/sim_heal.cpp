@@ -22,7 +22,8 @@ constexpr Duration kMoments = 1s;
 /// workers, and those that are there wait for more.
 Duration SimJob::formed_within() const {
   return rdzv::ServiceCore::kKillMargin + plan_.lease + plan_.lease / 100 + plan_.job.last_call +
-         std::max<Duration>(plan_.grace_period, 0s) + kAttempt + kMoments;
+         std::max<Duration>(plan_.grace_period, 0s) + kAttempt + kMoments +
+         (faults_.nodes_are_checked ? 2 * kCheckTimeout : 0s);
 }
 
 void SimJob::heal() {

@@ -21,7 +21,7 @@ constexpr const char* kOtherSecret = "open sesam";
 
 SimJob::SimJob(std::uint64_t seed, Duration faults_for)
     : world_(seed),
-      faults_(draw_faults(world_)),
+      faults_(draw_faults(world_, seed)),
       faults_for_(faults_for),
       plan_(draw_plan(world_, faults_, faults_for)),
       began_(world_.now()),
@@ -95,6 +95,7 @@ agent::AgentConfig SimJob::config_of(const Host& host, Stranger stranger) {
   config.stop.grace_period = plan_.grace_period;
   config.stop.kill_timeout = 5s;
   config.workers.resize(static_cast<std::size_t>(host.workers));
+  if (faults_.nodes_are_checked) config.preflight.emplace();
   agent::RendezvousSettings& rendezvous = config.rendezvous.emplace();
   rendezvous.node_rank = host.node_rank;
   rendezvous.insists_on_rank = plan_.ranks == Ranks::insisted;
@@ -120,7 +121,9 @@ SimJob::Agent& SimJob::add_node(Host& host, Stranger stranger) {
           [&agent, clock](Clock::time_point origin) {
             return agent.link->session().job_time_of_origin(origin, clock.now());
           },
-          [this] { return draw_fate(); }, [this, &agent] { workers_started(agent); },
+          [this] { return draw_fate(); }, [this] { return draw_check(); },
+          [this, &agent](bool passed) { check_ended(agent, passed); },
+          [this, &agent] { workers_started(agent); },
           [this, &agent](int local_rank, bool victim) { worker_failed(agent, local_rank, victim); },
           [this, &agent](const Finished& finished) { over(agent, finished); }});
   rdzv::SessionSettings session;

@@ -69,8 +69,10 @@ class SimJob {
     std::unique_ptr<SimNode> node;
     std::unique_ptr<SimLink> link;
     Stranger stranger = Stranger::no;
-    bool leaves = false;     // it was told to
-    bool was_there = false;  // in the job when that ended
+    bool leaves = false;      // it was told to
+    bool is_unsound = false;  // it has failed its newest check
+    bool is_sound = false;    // it has passed a check since a round formed without it
+    bool was_there = false;   // in the job when that ended
     std::optional<proto::Finished> told;
     Past past;  // as its rounds told it
   };
@@ -112,6 +114,7 @@ class SimJob {
   void see_round(const RoundId& id, const proto::Round& round, const proto::AgentId& session);
   [[nodiscard]] Past known_to_service() const;
   void check_newest_round();
+  void check_soundness(const RoundId& id);
   void check_asked_ranks(const RoundSeen& seen);
   void check_told(const Agent& agent);
   void check_end();
@@ -159,6 +162,8 @@ class SimJob {
   void be_replaced();
   void miss_round();
   [[nodiscard]] Fate draw_fate();
+  [[nodiscard]] CheckFate draw_check();
+  void check_ended(Agent& agent, bool passed);
 
   World world_;
   const Faults faults_;

@@ -149,6 +149,17 @@ void SimNode::obey(agent::Prepare&) {
   });
 }
 
+void SimNode::obey(agent::RunCheck&) {
+  const CheckFate fate = surroundings_.draw_check();
+  later(fate.after, [this, number = ++checks_, fate] {
+    if (number != checks_) return;
+    surroundings_.check_ended(fate.passes);
+    on(agent::CheckEnded{fate.passes, fate.passes ? "" : "exited with code 1", fate.after});
+  });
+}
+
+void SimNode::obey(agent::StopCheck&) { ++checks_; }
+
 void SimNode::obey(agent::Send& action) {
   if (auto* failed = std::get_if<proto::WorkerFailed>(&action.message))
     failed->round_began = surroundings_.job_time_of_origin(machine_.round()->started_at);

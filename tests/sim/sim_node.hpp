@@ -17,6 +17,12 @@ struct Fate {
   Duration after{0};
 };
 
+/// How a played check (--preflight) ends.
+struct CheckFate {
+  bool passes = true;
+  Duration after{0};
+};
+
 class SimNode {
  public:
   /// What the rest of the simulation does for a node.
@@ -26,6 +32,8 @@ class SimNode {
     std::function<Clock::time_point(Clock::time_point)> in_world;
     std::function<std::optional<proto::JobTime>(Clock::time_point)> job_time_of_origin;
     std::function<Fate()> draw_fate;
+    std::function<CheckFate()> draw_check;
+    std::function<void(bool passed)> check_ended;
     std::function<void()> workers_started;                           // of the machine's round
     std::function<void(int local_rank, bool victim)> worker_failed;  // by itself
     std::function<void(const proto::Finished&)> over;
@@ -74,6 +82,8 @@ class SimNode {
   void follow_deadline();
 
   void obey(agent::Prepare& action);
+  void obey(agent::RunCheck& action);
+  void obey(agent::StopCheck& action);
   void obey(agent::Send& action);
   void obey(agent::StartWorkers& action);
   void obey(agent::SignalWorkers& action);
@@ -94,6 +104,7 @@ class SimNode {
   std::vector<Played> workers_;
   const std::uint16_t store_port_;
   bool has_leftovers_ = false;  // of the workers, until they are killed
+  std::uint64_t checks_ = 0;    // begun or stopped
   std::uint64_t started_ = 0;   // how often the workers were: what was planned before is void
   std::optional<Clock::time_point> deadline_;
   bool alive_ = true;

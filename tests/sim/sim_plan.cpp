@@ -50,8 +50,9 @@ proto::JobSettings draw_settings(World& world, const Faults& faults, Ranks ranks
 
 }  // namespace
 
-Faults draw_faults(World& world) {
+Faults draw_faults(World& world, std::uint64_t seed) {
   Faults faults;
+  faults.nodes_are_checked = seed % 6 == 5;
   if (world.one_in(8)) {
     draw_mild(world, faults);
     return faults;

@@ -46,7 +46,11 @@ struct Faults {
   /// It never had one. Nodes that it has forgotten need not be there to tell of the past: rounds
   /// and restarts are then counted anew.
   bool service_has_no_journal = false;
+  bool nodes_are_checked = false;  ///< and a check may fail or hang, unless all is mild
 };
+
+/// After so long a check that hangs has failed.
+inline constexpr Duration kCheckTimeout = std::chrono::seconds(20);
 
 enum class Ranks {
   none,
@@ -73,7 +77,8 @@ struct Plan {
   std::optional<Duration> heals_after;
 };
 
-Faults draw_faults(World& world);
+/// One seed in six has checks; the histories of the others are as they were without.
+Faults draw_faults(World& world, std::uint64_t seed);
 /// `faults_for`: how long there may be faults.
 Plan draw_plan(World& world, const Faults& faults, Duration faults_for);
 

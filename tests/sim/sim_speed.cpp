@@ -105,8 +105,8 @@ void Crowd::start(Agent& agent, int index) {
           [&agent, clock](sim::Clock::time_point origin) {
             return agent.link->session().job_time_of_origin(origin, clock.now());
           },
-          [this, index] { return draw_fate(index); }, [this] { ++started_; },
-          [this](int, bool) { failed_ = true; },
+          [this, index] { return draw_fate(index); }, [] { return sim::CheckFate{}; }, [](bool) {},
+          [this] { ++started_; }, [this](int, bool) { failed_ = true; },
           [this, &agent](const proto::Finished& finished) {
             ++over_;
             if (finished.outcome == proto::Finished::Outcome::succeeded) ++succeeded_;

@@ -127,8 +127,10 @@ TEST_CASE("docs/protocol.md names the limits of control messages") {
       {"lines of a worker's stacks", kStackLinesMax},
       {"nodes of a job", kNodesMax},
       {"workers of a node", kWorkersPerNodeMax},
-      {"nodes by name in waiting, of those that have joined and of the missing ones",
+      {"nodes by name in waiting, of those that have joined, of the checked and of the missing "
+       "ones",
        kWaitingNamesMax},
+      {"nodes in the list of those that were not sound", kUnsoundNodesMax},
       {"workers in each list of a verdict", kVerdictWorkersMax},
       {"jobs in a page of status", kStatusJobsMax},
       {"members of all jobs in a page of status", kStatusMembersMax},

@@ -100,6 +100,8 @@ class ScriptedNode {
     note("prepare");
     on(agent::Prepared{"10.0.0.1", 1001, 0, false, problem});
   }
+  void obey(const agent::RunCheck&) { note("run the check"); }
+  void obey(const agent::StopCheck&) { note("stop the check"); }
   void obey(const agent::Send& action) {
     note("send " + std::visit([](const auto& message) { return name(message); }, action.message));
     sent.push_back(action.message);
@@ -114,6 +116,10 @@ class ScriptedNode {
     const std::string why = failed.error + failed.hang;
     return fmt::format("failed {} at {}{}", failed.local_rank, in_seconds(failed.at),
                        why.empty() ? "" : ": " + why);
+  }
+  static std::string name(const proto::Checked& checked) {
+    return fmt::format("checked {}: {}{}", checked.number, checked.passed ? "passed" : checked.text,
+                       checked.hosts ? ", hosts" : "");
   }
   static std::string name(const proto::Leave& leave) {
     return leave.signal != 0 ? "leave " + signal_name(leave.signal) : "leave: " + leave.error;

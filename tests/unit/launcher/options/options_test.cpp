@@ -98,6 +98,9 @@ TEST_CASE("options that have no effect beside the others cause a warning each") 
   CHECK(warnings({"--log-keep=3"}) ==
         Lines{"--log-keep=3 has no effect here: log files have no limit without "
               "--log-max-size=SIZE"});
+  CHECK(warnings({"--preflight-timeout=9"}) ==
+        Lines{"--preflight-timeout=9 has no effect here: no check runs without "
+              "--preflight=COMMAND"});
 
   CHECK(warnings({"--max-restarts=1", "--restart-window=60", "--restart-delay=1"}).empty());
   CHECK(warnings({"--nnodes=2", "--restart-delay=1"}).empty());
@@ -105,6 +108,23 @@ TEST_CASE("options that have no effect beside the others cause a warning each") 
   CHECK(warnings({"--log-max-size=1M", "--log-keep=3"}).empty());
   CHECK(warnings({"--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--standalone"}).empty());
   CHECK(warnings({"--rdzv-auth=required", "--rdzv-secret-file=s"}).empty());
+}
+
+TEST_CASE("the check of a node is a command, and has a time of its own") {
+  const auto options =
+      accepted_options({"--preflight=nvidia-smi && true", "--preflight-timeout=2m", "t.py"});
+  CHECK(options.preflight == "nvidia-smi && true");
+  CHECK(options.preflight_timeout == 2min);
+  CHECK(accepted_options({"t.py"}).preflight_timeout == 5min);
+  const auto problem = [](const std::string& option) {
+    const auto refused = parse_launch_options({option, "--preflight=true", "t.py"}, {});
+    return refused ? std::string() : refused.error().message;
+  };
+  CHECK(problem("--preflight-timeout=0") ==
+        "--preflight-timeout=0: no command ends within 0 s; without --preflight there is no check");
+  const auto empty = parse_launch_options({"--preflight= ", "t.py"}, {});
+  REQUIRE_FALSE(empty);
+  CHECK(empty.error().message == "--preflight= : expected a command, as in --preflight=nvidia-smi");
 }
 
 TEST_CASE("without options one worker is started and nothing is restarted") {

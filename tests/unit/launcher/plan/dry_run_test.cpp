@@ -317,6 +317,16 @@ TEST_CASE("a dry run shows what the scheduler has said, and from where") {
   CHECK_FALSE(nlohmann::json::parse(dry_run_json(planned({}), {})).contains("cluster"));
 }
 
+TEST_CASE("a dry run tells the check of the node") {
+  const auto plan =
+      planned({"--preflight=dcgmi diag -r 1", "--preflight-timeout=90", "t.py"}, Machine{});
+  CHECK_THAT(dry_run_text(plan, {}),
+             Contains("preflight    dcgmi diag -r 1 (at most 1 min 30 s)\n"));
+  const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
+  CHECK(json["preflight"]["command"] == "dcgmi diag -r 1");
+  CHECK(json["preflight"]["timeout_seconds"] == 90.0);
+}
+
 TEST_CASE("a dry run tells the faults of --chaos") {
   const auto plan = planned(
       {"--chaos=7,kill=30s,delay=10s/500ms,faults=20", "--max-restarts=9", "t.py"}, Machine{});

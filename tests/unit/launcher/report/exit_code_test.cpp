@@ -19,6 +19,14 @@ TEST_CASE("a culprit that we had to stop while it failed ends the job with 1") {
         std::string::npos);
 }
 
+TEST_CASE("a node that failed its check has an exit code of its own") {
+  agent::AgentResult result;
+  result.finished.outcome = proto::Finished::Outcome::failed;
+  CHECK(launcher::exit_code(result) == kExitNoRound);
+  result.finished.exit_code = kExitUnsound;
+  CHECK(launcher::exit_code(result) == kExitUnsound);
+}
+
 TEST_CASE("a culprit that had to be stopped ends the job with the code of one that failed alike") {
   agent::AgentResult result = failed({true, SIGTERM, false});
   auto& verdict = *result.finished.verdict;

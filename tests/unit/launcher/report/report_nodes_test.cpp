@@ -47,6 +47,19 @@ TEST_CASE(
   CHECK(json["lost_node"]["silent_for_longer"] == true);
 }
 
+TEST_CASE("nodes that were not sound are reported, also after a success") {
+  agent::AgentResult result;
+  result.finished.unsound = {{"node3", "failed its check (--preflight): GPU 3\nis gone", 1},
+                             {"node4", "failed its check (--preflight)", 7}};
+  CHECK(said(result) ==
+        "ddprun: node3 failed its check (--preflight): GPU 3 is gone\n"
+        "ddprun: node4 failed its check (--preflight) (7 times)\n");
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 0, {}));
+  REQUIRE(json["unsound_nodes"].size() == 2);
+  CHECK(json["unsound_nodes"][1]["host"] == "node4");
+  CHECK(json["unsound_nodes"][1]["times"] == 7);
+}
+
 TEST_CASE("the JSON report lists the nodes of the last round") {
   agent::AgentResult result;
   result.node_name = "node0";

@@ -131,6 +131,28 @@ TEST_CASE("a service that has forgotten the job learns of the restart that was p
   CHECK(join.was_in->restart_count == 3);
 }
 
+TEST_CASE("a check is asked for once, and by a new service again") {
+  Script agent;
+  agent.take(rdzv::Connected{});
+  agent.welcome(false);
+  agent.submit(Join{});
+  agent.hear(proto::Check{1});
+  agent.fail();
+  agent.pass(1s);
+  agent.take(rdzv::Connected{});
+  agent.welcome(true, 1);
+  agent.hear(proto::Check{1});
+  CHECK(agent.count<proto::Check>() == 1);
+  agent.fail();
+  agent.pass(1s);
+  agent.take(rdzv::Connected{});
+  agent.welcome(false);  // it has no memory of this node
+  agent.welcome(false);
+  CHECK(std::holds_alternative<Join>(agent.last<Numbered>()->message));
+  agent.hear(proto::Check{1});
+  CHECK(agent.count<proto::Check>() == 2);
+}
+
 TEST_CASE("an agent that waits for a round joins again by itself") {
   Script agent;
   agent.take(rdzv::Connected{});

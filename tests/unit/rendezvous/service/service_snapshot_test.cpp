@@ -78,6 +78,7 @@ class AnyEvents {
     if (below(3) == 0) settings_.max_node_changes = static_cast<int>(below(10));
     settings_.restart.crash_loop_rounds = 3 + static_cast<int>(below(20));
     insists_ = below(2) == 0;
+    checks_ = below(4) == 0;
   }
   std::size_t below(std::size_t limit) { return random_() % limit; }
 
@@ -105,6 +106,9 @@ class AnyEvents {
     const auto current = job.current(agent);
     const auto* stop = current ? std::get_if<proto::Stop>(&*current) : nullptr;
     if (stop != nullptr) return stopped(stop->round);
+    const auto* check = current ? std::get_if<proto::Check>(&*current) : nullptr;
+    if (check != nullptr && below(8) > 0)
+      return proto::Checked{check->number, below(3) > 0, "code 1", below(20) == 0};
     const auto* round = current ? std::get_if<proto::Round>(&*current) : nullptr;
     if (round == nullptr) return below(30) == 0 ? proto::AgentMessage(leave()) : join(agent);
     switch (below(12)) {
@@ -130,6 +134,7 @@ class AnyEvents {
     if (below(3) == 0) join.role = "other";
     join.local_world_size = 1 + static_cast<int>(below(3));
     join.wants_report = below(4) == 0;
+    join.checks_first = checks_ && below(8) > 0;
     join.store_clients_max = static_cast<int>(below(3));
     if (insists_) join.requested_group_rank = agent[0] - 'a';
     join.insists_on_rank = insists_ && below(4) > 0;
@@ -157,6 +162,7 @@ class AnyEvents {
   std::mt19937 random_;
   proto::JobSettings settings_;
   bool insists_ = false;
+  bool checks_ = false;
 };
 
 }  // namespace

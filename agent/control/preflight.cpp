@@ -1,0 +1,67 @@
+#include "agent/control/preflight.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/describe.hpp"
+#include "base/printable.hpp"
+
+namespace ddprun::agent {
+
+std::vector<std::string> PreflightLines::add(std::string_view bytes) {
+  std::vector<std::string> lines;
+  while (!bytes.empty()) {
+    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
+    const std::size_t room = kPreflightLineMax - line_.size();
+    line_.append(bytes.substr(0, std::min(end, room)));
+    if (end == bytes.size()) break;
+    lines.push_back(rest());
+    bytes.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+std::string PreflightLines::rest() {
+  std::string line = std::exchange(line_, "");
+  if (line.ends_with('\r')) line.pop_back();
+  return line;
+}
+
+void Preflight::start() {
+  lines_ = {};
+  last_line_.clear();
+  started_at_ = std::chrono::steady_clock::now();
+  program_.start(
+      {"/bin/sh", "-c", settings_.command}, settings_.timeout,
+      [this](const HelperResult& result) { end(result); },
+      [this](std::string_view bytes) {
+        for (const std::string& line : lines_.add(bytes)) show(line);
+      });
+}
+
+void Preflight::show(const std::string& line) {
+  if (line.find_first_not_of(" \t\r") != std::string::npos) last_line_ = line;
+  events_.say("[preflight] " + line);
+}
+
+void Preflight::end(const HelperResult& result) {
+  if (const std::string rest = lines_.rest(); !rest.empty()) show(rest);
+  CheckEnded ended;
+  ended.text = why_unsound(result, settings_.timeout, last_line_);
+  ended.passed = ended.text.empty();
+  ended.took = std::chrono::steady_clock::now() - started_at_;
+  events_.ended(std::move(ended));
+}
+
+std::string why_unsound(const HelperResult& result, std::chrono::nanoseconds timeout,
+                        const std::string& last_line) {
+  if (!result.problem.empty()) return "/bin/sh cannot be started: " + result.problem;
+  if (result.in_time && result.exit && result.exit->success()) return "";
+  std::string why = fmt::format("not finished within {} (--preflight-timeout)", describe(timeout));
+  if (result.in_time) why = result.exit ? describe(*result.exit) : "its exit is not known";
+  return last_line.empty() ? why : fmt::format("{}: {}", why, printable(last_line));
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,170 @@
+// Nodes that run a command before they take part: real ddprun processes.
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/exit_codes.hpp"
+#include "tests/integration/launcher/many_nodes.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using Words = std::multiset<std::string>;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string content(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("a check that passes is shown, and what it has left is killed before workers start") {
+  Job job;
+  const auto result = job.run(
+      {"--preflight=echo GPU 0 is well; printf 'no line end'; sleep 1000 & setsid sleep 1000 &",
+       "--nproc-per-node=2"},
+      {"print", "worker"});
+  INFO(result.err);
+  CHECK(result.status == 0);
+  CHECK(has(result.err, "[preflight] GPU 0 is well\n"));
+  CHECK(has(result.err, "[preflight] no line end\n"));
+  CHECK(has(result.err, "ddprun: this node has passed its check (--preflight) in "));
+  CHECK_FALSE(has(result.err, "left processes"));
+  CHECK(has(result.out, "worker"));
+}
+
+TEST_CASE("no worker starts on a node that fails its check, which has an exit code of its own") {
+  Job job;
+  std::string command = "echo no GPU >&2; exit 3";
+  std::string why = "exited with code 3: no GPU";
+  std::vector<std::string> more;
+  SECTION("it exits") {}
+  SECTION("it is killed") {
+    command = "kill -9 $$";
+    why = "killed by SIGKILL (signal 9)";
+  }
+  SECTION("it is not found") {
+    command = "no-such-check";
+    why = "exited with code 127: ";
+  }
+  SECTION("it takes too long, and has left its session") {
+    command = "echo begun; setsid sleep 1000 & sleep 1000";
+    why = "not finished within 300 ms (--preflight-timeout): begun";
+    more = {"--preflight-timeout=0.3"};
+  }
+  more.push_back("--preflight=" + command);
+  const auto result = job.run(more, {"print", "worker"});
+  INFO(result.err);
+  CHECK(result.status == kExitUnsound);
+  CHECK(has(result.err, " failed its check (--preflight): " + why));
+  CHECK_FALSE(has(result.out, "worker"));
+}
+
+TEST_CASE("whatever ends ddprun ends a check that runs, with all that it has started") {
+  const int signal = GENERATE(SIGTERM, SIGINT, SIGKILL);
+  CAPTURE(signal);
+  Job job;
+  Child ddprun(
+      Job::command({"--preflight=echo begun; setsid sleep 1000 & sleep 1000"}, {"print", "worker"}),
+      job.settings());
+  REQUIRE(ddprun.wait_for(
+      [](const auto&, const auto& err) { return has(err, "[preflight] begun\n"); }));
+  ddprun.signal(signal);
+  const auto result = ddprun.wait();
+  INFO(result.err);
+  CHECK(result.status == 128 + signal);
+  CHECK(eventually([&] { return processes_with(job.mark_entry()).empty(); }));
+  CHECK_FALSE(has(result.out, "worker"));
+}
+
+TEST_CASE("a node that fails its check gets no rank, and the report names it") {
+  ManyNodes job;
+  TempDir folder;
+  const std::string report = (folder / "report.json").string();
+  auto options = job.c10d("2");
+  options.push_back("--report=" + report);
+  options.push_back("--preflight=true");
+  Child& first = job.start(options);
+  REQUIRE(
+      first.wait_for([](const auto&, const auto& err) { return has(err, "passed its check"); }));
+  auto broken = job.c10d("2");
+  broken.push_back("--preflight=echo GPU 3 is gone; exit 4");
+  CHECK(job.start(broken).wait().status == kExitUnsound);
+  REQUIRE(first.wait_for([](const auto&, const auto& err) {
+    return has(err, "failed its check (--preflight): exited with code 4: GPU 3 is gone");
+  }));
+  auto sound = job.c10d("2");
+  sound.push_back("--preflight=true");
+  job.start(sound);
+  const auto ended = first.wait();
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  CHECK(job.nodes[2].wait().status == 0);
+  const auto json = nlohmann::json::parse(content(report));
+  REQUIRE(json["unsound_nodes"].size() == 1);
+  CHECK(json["unsound_nodes"][0]["reason"] ==
+        "failed its check (--preflight): exited with code 4: GPU 3 is gone");
+  CHECK(json["unsound_nodes"][0]["times"] == 1);
+  CHECK(processes_with(job.job.mark_entry()).empty());
+}
+
+TEST_CASE("a spare is checked again before it takes a lost node's place") {
+  ManyNodes job;
+  TempDir folder;
+  const auto passes_once = [&](const std::string& name, int times) {
+    const std::string file = (folder / name).string();
+    auto options = job.c10d("2");
+    options.push_back("--preflight=echo x >> " + file + "; test $(wc -l < " + file + ") -le " +
+                      std::to_string(times));
+    return options;
+  };
+  const auto is_spare = [](const auto&, const auto& err) { return has(err, "waits as a spare"); };
+  const std::vector<std::string> until{"until", job.gate()};
+  Child& host = job.start(passes_once("host", 1), until);
+  REQUIRE(host.wait_for([](const auto&, const auto& err) { return has(err, "passed its check"); }));
+  Child& lost = job.start(passes_once("lost", 1), until);
+  REQUIRE(lost.wait_for_output("met rank="));
+  Child& unsound = job.start(passes_once("unsound", 1), until);
+  REQUIRE(unsound.wait_for(is_spare));
+  Child& sound = job.start(passes_once("sound", 2), until);
+  REQUIRE(sound.wait_for(is_spare));
+  lost.signal(SIGKILL);
+  CHECK(unsound.wait().status == kExitUnsound);
+  REQUIRE(sound.wait_for_output("met rank="));
+  job.open_gate();
+  CHECK(host.wait().status == 0);
+  CHECK(sound.wait().status == 0);
+  CHECK(said(unsound.out(), "rank").empty());
+  CHECK(content(folder / "host") == "x\n");  // it never was a spare
+  CHECK(content(folder / "sound") == "x\nx\n");
+  static_cast<void>(lost.wait());
+  CHECK(processes_with(job.job.mark_entry()).empty());
+}
+
+TEST_CASE("the node that has the rendezvous ends the job when it fails its check") {
+  ManyNodes job;
+  auto options = job.c10d("2");
+  const std::string gate = job.gate();
+  options.push_back("--preflight=until test -e " + gate + "; do sleep 0.02; done; exit 1");
+  Child& host = job.start(options);
+  auto others = job.c10d("2");
+  others.push_back("--preflight=true");
+  Child& other = job.start(others);
+  REQUIRE(
+      other.wait_for([](const auto&, const auto& err) { return has(err, "passed its check"); }));
+  job.open_gate();
+  const auto first = host.wait();
+  const auto second = other.wait();
+  INFO(first.err + second.err);
+  CHECK(first.status == kExitUnsound);
+  CHECK(second.status == kExitNoRound);
+  CHECK(has(second.err,
+            "failed its check (--preflight): exited with code 1; the rendezvous runs there"));
+}
