@@ -15,6 +15,7 @@
 #include "base/start_thread.hpp"
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
+#include "rendezvous/client/connection_attempt.hpp"
 #include "rendezvous/client/service_refusal.hpp"
 #include "rendezvous/client/socket_address.hpp"
 
@@ -33,28 +34,6 @@ constexpr std::chrono::seconds kHelloTime{3};
 constexpr std::chrono::seconds kHostTime{1};
 
 }  // namespace
-
-/// One try, from the look-up of the name to the end of the connection.
-struct ServiceConnection::Attempt {
-  explicit Attempt(asio::io_context& context) : socket(context) {}
-
-  asio::posix::stream_descriptor socket;
-  Addresses addresses{nullptr, &freeaddrinfo};
-  struct Place {
-    const addrinfo* addr = nullptr;
-    std::uint16_t port = 0;
-  };
-  std::vector<Place> left;  // to try, the next one last
-  std::uint16_t port = 0;   // of the one that is tried
-  std::string trying;       // numeric
-  sockaddr_storage addr{};  // the same
-  socklen_t addr_length = 0;
-  bool begun = false;        // the addresses are known
-  bool refused = false;      // one of them did, and the others have no way there
-  bool unreachable = false;  // one may be there, and is not reached
-  bool rejected = false;     // by a firewall
-  bool writing = false;
-};
 
 ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace place, Events events)
     : context_(context),
