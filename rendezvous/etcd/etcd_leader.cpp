@@ -1,6 +1,7 @@
 #include "rendezvous/etcd/etcd_leader.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <utility>
 
 #include "base/boot_clock.hpp"
@@ -125,7 +126,7 @@ void EtcdLeader::run() {
 template <class Answer, class Take>
 void EtcdLeader::take(const EtcdResult<Answer>& answer, Take take) {
   const EtcdFault fault = answer ? EtcdFault{} : answer.error();
-  tell(answer ? nullptr : &fault);
+  tell(answer ? nullptr : &fault, std::same_as<Answer, EtcdPage>);
   const std::lock_guard lock(mutex_);
   if (answer) {
     take(*answer);
@@ -164,15 +165,19 @@ void EtcdLeader::ask(const LeaderRequest& request) {
   }
 }
 
-void EtcdLeader::tell(const EtcdFault* fault) {
+/// Reading works where writing does not, and proves nothing about it.
+void EtcdLeader::tell(const EtcdFault* fault, bool is_read) {
   if (is_stopped_) return;
+  const bool is_away = fault != nullptr && fault->kind == EtcdFault::Kind::unreachable;
   if (fault == nullptr) {
     faults_ = 0;
-    if (!std::exchange(told_fault_, "").empty()) events_.warn("etcd answers again");
+    const bool is_proof = !is_read || told_kind_ == EtcdFault::Kind::unreachable;
+    if (is_proof && std::exchange(is_told_, false)) events_.warn("etcd answers again");
     return;
   }
-  if (++faults_ < kFaultsUntold || !told_fault_.empty()) return;
-  told_fault_ = fault->reason;
+  if (is_away && ++faults_ < kFaultsUntold) return;
+  if (std::exchange(is_told_, true) && told_kind_ == fault->kind) return;
+  told_kind_ = fault->kind;
   events_.warn(fault->reason);
 }
 

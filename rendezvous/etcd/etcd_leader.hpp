@@ -60,7 +60,7 @@ class EtcdLeader : public EtcdTenure {
   void ask(const LeaderRequest& request);
   template <class Answer, class Take>
   void take(const EtcdResult<Answer>& answer, Take take);
-  void tell(const EtcdFault* fault);
+  void tell(const EtcdFault* fault, bool is_read);
   void publish();
 
   const LeadershipSettings settings_;
@@ -75,8 +75,9 @@ class EtcdLeader : public EtcdTenure {
   Leadership leadership_;
   View told_;
   // Of the thread alone.
-  int faults_ = 0;  // in a row
-  std::string told_fault_;
+  int faults_ = 0;        // in a row, of members that do not answer
+  bool is_told_ = false;  // of a fault, of this kind
+  EtcdFault::Kind told_kind_ = EtcdFault::Kind::unreachable;
   std::thread thread_;
 };
 
