@@ -20,7 +20,7 @@ TEST_CASE("whichever process is killed while a job runs, nothing survives on any
   const auto victim = GENERATE(Victim::launcher, Victim::ssh, Victim::agent, Victim::warden,
                                Victim::first, Victim::session);
   std::mt19937 random(static_cast<unsigned>(victim));
-  for (int run = 0; run < 20; ++run) {
+  for (int run = 0; run < 10; ++run) {
     Child& launcher = hosts.start({"--hosts=h[1-2]"}, {"until", hosts.gate()});
     REQUIRE(launcher.wait_for([](const auto& out, const auto&) {
       return out.find("rank=0/2") != std::string::npos && out.find("rank=1/2") != std::string::npos;
