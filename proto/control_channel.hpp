@@ -25,10 +25,10 @@ class ControlChannel {
     /// With a nonce; `auth` is set by the channel.
     Hello hello;
     std::string secret;  ///< empty: none. The service then asks for no proof
+    bool needs_proof = false;  ///< of a client: it talks to no service that has no secret
     /// Of a service that has more than one: the secret for the run id of a client's hello, in the
     /// place of `secret`. Empty: there is none for it, and no proof is right.
     std::function<std::string(const std::string& run_id)> secret_for = {};
-    bool needs_proof = false;  ///< of a client: it talks to no service that has no secret
   };
 
   /// Its hello is in the output at once.

@@ -84,8 +84,8 @@ void Membership::refuse_unsound(Members::iterator member, const Checked& checked
     const proto::AgentMessage leave =
         proto::Leave{0, line + "; the rendezvous runs there, and ends with it", true, true};
     Context leaving{context.agent, &leave, nullptr, context.now, context.actions};
-    const auto kind = static_cast<std::size_t>(EventKind::leave);
-    (this->*kTable[static_cast<std::size_t>(state_)][kind].handler)(leaving);
+    const Response& response = kTable[static_cast<int>(state_)][static_cast<int>(EventKind::leave)];
+    (this->*response.handler)(leaving);
     return;
   }
   proto::Finished finished;

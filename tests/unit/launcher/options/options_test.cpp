@@ -123,7 +123,7 @@ TEST_CASE("the check of a node is a command, and has a time of its own") {
   CHECK(problem("--preflight-timeout=0") ==
         "--preflight-timeout=0: no command ends within 0 s; without --preflight there is no check");
   const auto empty = parse_launch_options({"--preflight= ", "t.py"}, {});
-  REQUIRE_FALSE(empty);
+  REQUIRE_FALSE(empty.has_value());
   CHECK(empty.error().message == "--preflight= : expected a command, as in --preflight=nvidia-smi");
 }
 
