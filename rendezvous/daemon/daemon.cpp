@@ -96,7 +96,7 @@ bool wait_for_signal(int signals, LineQueue& lines, std::chrono::milliseconds li
     const int wait = static_cast<int>(std::min<std::int64_t>(left, 1'000'000'000));
     if (poll(ready.data(), ready.size(), wait) <= 0) continue;
     if ((ready[0].revents & POLLIN) != 0) return true;
-    if ((ready[2].revents & POLLIN) != 0) shared->follow();
+    if (shared != nullptr && (ready[2].revents & POLLIN) != 0) shared->follow();
   }
 }
 
