@@ -24,7 +24,7 @@ class ControlChannel {
     Side side = Side::client;
     /// With a nonce; `auth` is set by the channel.
     Hello hello;
-    std::string secret;  ///< empty: none. The service then asks for no proof
+    std::string secret;        ///< empty: none. The service then asks for no proof
     bool needs_proof = false;  ///< of a client: it talks to no service that has no secret
     /// Of a service that has more than one: the secret for the run id of a client's hello, in the
     /// place of `secret`. Empty: there is none for it, and no proof is right.
