@@ -86,6 +86,7 @@ class Reference(unittest.TestCase):
             (folder / "project").mkdir()
             for script in (folder / "train.py", folder / "project" / "train.py"):
                 script.write_text("raise SystemExit('a dry run starts nothing')\n", encoding="utf-8")
+            (folder / "hosts.txt").write_text("a slots=8\nb slots=8\n", encoding="utf-8")
             secret = folder / "secret"
             secret.write_text("sixteen bytes, 16\n", encoding="utf-8")
             secret.chmod(0o600)
