@@ -231,7 +231,7 @@ void Membership::form(Context& context) {
       context.actions.sends.push_back({id, round_for(*member.seat)});
     } else {
       member.seat.reset();  // that was in an older round
-      if (member.phase == Phase::waiting) member.is_checked = !member.node.checks_first;
+      member.is_checked = !member.node.checks_first;
     }
   }
   formed_any_ = true;

@@ -123,6 +123,19 @@ TEST_CASE("nodes of the last round come back without another check") {
   CHECK(job.checks("a") == 1);
 }
 
+TEST_CASE("a node that comes back when a round has formed without it is checked again") {
+  Checked job(nodes(1, 2, 1));
+  job.join_sound("a");
+  job.join_sound("b");
+  job.fail("a", 0);
+  come_back(job, "a");
+  job.stopped("b");
+  job.pass(30s);
+  REQUIRE(job.round("a").group_world_size == 1);
+  job.join_unchecked("b");
+  CHECK(job.checks("b") == 2);
+}
+
 TEST_CASE("a spare is checked again before it gets a rank, and the others wait for that") {
   const int min = GENERATE(1, 2);
   Checked job(nodes(min, 2));
