@@ -163,13 +163,13 @@ class NodeGuard {
     }
   }
 
-  /// Nobody is left who could end the node.
+  /// The launcher or its ssh is gone, so nothing else could end the node.
   void end_input() {
     if (!std::exchange(has_ended_, true)) kill(node_, SIGTERM);
   }
 
-  /// If the node's warden was killed its agent still ends the workers; nothing waits for that but
-  /// we, to whom they were handed.
+  /// If the node's warden was killed, its agent still ends the workers. The kernel has handed them
+  /// to this process, and no other process waits for their end.
   void look_for_exit() {
     int status = 0;
     if (waitpid(node_, &status, WNOHANG) != node_) return;

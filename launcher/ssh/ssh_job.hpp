@@ -92,7 +92,7 @@ struct Tell {
 /// Nothing of the job is left that is known of.
 struct Conclude {
   int exit_code = 0;
-  std::optional<NodeEnd> report;  ///< whose text is the job's; none: all was told
+  std::optional<NodeEnd> report;  ///< its text is that of the job; none: all was told
   std::string json;               ///< as NodeEnd's
   std::string error_file;
 };

@@ -27,7 +27,7 @@ class EtcdLeader : public EtcdTenure {
   struct View {
     Leadership::Role role = Leadership::Role::standby;
     EtcdRevision revision = 0;  ///< as Leadership's
-    std::string leader;         ///< who leads; empty: nobody
+    std::string leader;         ///< the one that leads; empty: none does
     std::string reason;         ///< why it was lost
   };
 

@@ -25,7 +25,7 @@ struct LeadershipSettings {
   std::chrono::seconds ttl{5};
   std::chrono::milliseconds margin{500};    ///< clocks may differ by so much within `ttl`
   std::chrono::milliseconds period{1'250};  ///< of keep-alives
-  std::chrono::milliseconds poll{500};      ///< of a standby: who leads?
+  std::chrono::milliseconds poll{500};      ///< of a standby: which one leads?
   std::chrono::milliseconds retry{100};     ///< after a fault
   /// The leader removes etcd's history that is older than that, as etcd itself does only if it is
   /// told to: each write of the clock adds to it.
@@ -97,7 +97,7 @@ class Leadership {
   [[nodiscard]] std::optional<Clock::time_point> answers_until() const { return answers_until_; }
   /// The leader key's create_revision, while it is elected or leads.
   [[nodiscard]] EtcdRevision revision() const { return revision_; }
-  /// Who leads, as far as this one has heard; empty: nobody.
+  /// The one that leads, as far as this one has heard; empty: none.
   [[nodiscard]] const std::string& leader() const { return leader_; }
   /// Why it was lost.
   [[nodiscard]] const std::string& reason() const { return reason_; }

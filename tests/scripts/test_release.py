@@ -125,7 +125,7 @@ class Release(unittest.TestCase):
         self.assertEqual((self.folder / "kept").read_text(), "")
 
     def test_a_release_without_a_maintainer_who_gets_mail_tells_so(self):
-        words = "have no maintainer who gets mail"
+        words = "have no address of a maintainer"
         self.environment.pop("DEBEMAIL", None)
         self.assertIn(words, self.release("0.2.0", "--skip-tests").stderr)
         self.environment["DEBEMAIL"] = "one@some.org"

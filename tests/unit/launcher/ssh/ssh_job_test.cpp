@@ -16,7 +16,7 @@ namespace {
 constexpr ExitStatus kOk{false, 0, false};
 constexpr ExitStatus kSshFailed{false, 255, false};
 
-/// A job whose actions are texts: "start 0", "plan 1", "signal 0 15", "tell ...", "end 69".
+/// A job with actions that are texts: "start 0", "plan 1", "signal 0 15", "tell ...", "end 69".
 class Run {
  public:
   explicit Run(std::vector<std::string> hosts, int min_nodes = 0, int connecting_max = 32)

@@ -1,4 +1,4 @@
-// Who leads: leases, lost answers, processes that were stopped, all over an etcd in memory.
+// Which rdzvd leads: leases, lost answers, processes that were stopped, all over an etcd in memory.
 #include "rendezvous/etcd/leadership.hpp"
 
 #include <catch2/catch.hpp>
@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 using Role = Leadership::Role;
 using Fate = ModelEtcd::Fate;
 
-TEST_CASE("the first rdzvd leads, the second is a standby that knows whom to name") {
+TEST_CASE("the first rdzvd leads, the second is a standby that knows which one to name") {
   const auto etcd = std::make_shared<ModelEtcd>();
   Candidate a(etcd, "a:29400");
   Candidate b(etcd, "b:29400");

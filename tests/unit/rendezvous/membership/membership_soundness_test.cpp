@@ -271,7 +271,7 @@ TEST_CASE("a repeated join asks for another check, and only that one's answer co
   CHECK(job.rounds("a") == 1);
 }
 
-TEST_CASE("an agent whose connection was cut during its check is asked again") {
+TEST_CASE("an agent that was cut off during its check is asked again") {
   Checked job(nodes(1, 1));
   job.join_unchecked("a");
   const auto current = job.membership.current("a");
