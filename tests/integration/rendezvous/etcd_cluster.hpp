@@ -1,11 +1,11 @@
 // Several rdzvd over a real etcd, and scripted agents that know all of them.
 #pragma once
 
-#include <algorithm>
 #include <deque>
 #include <optional>
 
 #include "tests/integration/rendezvous/rdzvd_agents.hpp"
+#include "tests/integration/rendezvous/scripted_job.hpp"
 #include "tests/support/real_etcd.hpp"
 
 namespace ddprun::test {
@@ -14,7 +14,7 @@ using proto::Finished;
 using proto::Round;
 using proto::Stop;
 
-struct EtcdCluster {
+struct EtcdCluster : ScriptedJob {
   explicit EtcdCluster(std::size_t members, std::size_t daemons = 3) : etcd(members) {
     const auto ports = free_ports(daemons);
     for (const std::uint16_t port : ports) endpoints.emplace_back("127.0.0.1", port);
@@ -62,28 +62,10 @@ struct EtcdCluster {
       agents.emplace_back(context, "node" + std::to_string(i),
                           place(static_cast<std::size_t>(i) % endpoints.size()));
   }
-  void join_all() {
-    for (ServiceAgent& agent : agents)
-      agent.join(static_cast<int>(agents.size()), static_cast<int>(agents.size()));
-  }
-  template <class Holds>
-  bool all(Holds holds) {
-    return run_until(context, [&] { return std::all_of(agents.begin(), agents.end(), holds); });
-  }
-  bool all_in(proto::RoundNumber number) {
-    return all([=](const ServiceAgent& agent) {
-      return agent.has<Round>() && agent.last<Round>()->number == number;
-    });
-  }
+  /// Its first worker is killed; all stop and join again.
   void fail_round(proto::RoundNumber number) {
-    proto::WorkerFailed failed;
-    failed.round = number;
-    failed.exit = {true, 9, false};
-    agents[0].link->send(failed);
-    require(all([=](const ServiceAgent& agent) {
-      return agent.has<Stop>() && agent.last<Stop>()->round == number;
-    }));
-    for (ServiceAgent& agent : agents) agent.link->send(proto::Stopped{number, {}});
+    require(all_stop_for_failure(number));
+    tell_stopped(number);
     join_all();
     require(all_in(number + 1));
   }
@@ -97,10 +79,8 @@ struct EtcdCluster {
     REQUIRE(holds);
   }
   void finish(proto::RoundNumber number, int restarts) {
-    for (ServiceAgent& agent : agents) agent.link->send(proto::WorkersDone{number});
-    REQUIRE(all([](const ServiceAgent& agent) { return agent.has<Finished>(); }));
+    ScriptedJob::finish(number);
     for (ServiceAgent& agent : agents) {
-      CHECK(agent.last<Finished>()->outcome == Finished::Outcome::succeeded);
       CHECK(agent.last<Finished>()->restart_count == restarts);
       for (const auto& heard : agent.heard)  // no worker was killed because of the rendezvous
         if (const auto* stop = std::get_if<Stop>(&heard)) CHECK_FALSE(stop->kill);
@@ -110,8 +90,6 @@ struct EtcdCluster {
   RealEtcd etcd;
   std::vector<Endpoint> endpoints;
   std::deque<std::optional<Rdzvd>> rdzvd;
-  boost::asio::io_context context;
-  std::deque<ServiceAgent> agents;
 };
 
 }  // namespace ddprun::test

@@ -1,12 +1,11 @@
 // An rdzvd that is killed and started again with its state folder: agents notice nothing.
 #include <sys/stat.h>
 
-#include <deque>
 #include <filesystem>
 #include <fstream>
 
 #include "tests/integration/rendezvous/running_rdzvd.hpp"
-#include "tests/integration/rendezvous/service_agent.hpp"
+#include "tests/integration/rendezvous/scripted_job.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun;
@@ -19,7 +18,7 @@ using proto::Stop;
 namespace {
 
 /// rdzvd, its folder, and agents that outlive it.
-struct Survival {
+struct Survival : ScriptedJob {
   Survival() { start("127.0.0.1:0"); }
 
   void start(const std::string& listen) {
@@ -53,40 +52,13 @@ struct Survival {
     for (int i = 0; i < count; ++i)
       agents.emplace_back(context, "node" + std::to_string(i), place, lease);
   }
-  void join_all() {
-    for (ServiceAgent& agent : agents)
-      agent.join(static_cast<int>(agents.size()), static_cast<int>(agents.size()));
-  }
-  template <class Holds>
-  bool all(Holds holds) {
-    return run_until(context, [&] { return std::all_of(agents.begin(), agents.end(), holds); });
-  }
-  bool all_in(proto::RoundNumber number) {
-    return all([=](const ServiceAgent& agent) {
-      return agent.has<Round>() && agent.last<Round>()->number == number;
-    });
-  }
-  /// Its first worker is killed; all stop and join again.
+  /// Its first worker is killed, and all have stopped.
   void fail_round(proto::RoundNumber number) {
-    proto::WorkerFailed failed;
-    failed.round = number;
-    failed.exit = {true, 9, false};
-    agents[0].link->send(failed);
-    REQUIRE(all([=](const ServiceAgent& agent) {
-      return agent.has<Stop>() && agent.last<Stop>()->round == number;
-    }));
-    for (ServiceAgent& agent : agents) agent.link->send(proto::Stopped{number, {}});
-  }
-  void finish(proto::RoundNumber number) {
-    for (ServiceAgent& agent : agents) agent.link->send(proto::WorkersDone{number});
-    REQUIRE(all([](const ServiceAgent& agent) { return agent.has<Finished>(); }));
-    for (ServiceAgent& agent : agents)
-      CHECK(agent.last<Finished>()->outcome == Finished::Outcome::succeeded);
+    REQUIRE(all_stop_for_failure(number));
+    tell_stopped(number);
   }
 
   TempDir folder;
-  boost::asio::io_context context;
-  std::deque<ServiceAgent> agents;
   std::optional<Rdzvd> rdzvd;
 };
 
