@@ -81,6 +81,8 @@ class Release(unittest.TestCase):
         self.git("commit", "-qm", "a commit")
 
     def release(self, *words):
+        if not any(word.startswith("--arch") for word in words):
+            words = (*words, "--arch=all")
         return subprocess.run([self.checkout / "scripts" / "release", *words], capture_output=True, text=True, check=False, timeout=60,
                               stdin=subprocess.DEVNULL, env=self.environment)
 
@@ -112,6 +114,12 @@ class Release(unittest.TestCase):
         self.assertEqual(self.git("rev-parse", "v0.2.0^{commit}"), self.git("rev-parse", "HEAD"))
         self.assertIn("git push origin v0.2.0\n", done.stderr)
         self.assertEqual(self.runs(), [f"--arch={arch} wheel tarball deb 1769904000" for arch in ("x86_64", "aarch64")])  # the commit's time
+
+    def test_a_release_is_for_x86_64_unless_it_is_told_otherwise(self):
+        done = subprocess.run([self.checkout / "scripts" / "release", "0.2.0"], capture_output=True, text=True, check=False, timeout=60,
+                              stdin=subprocess.DEVNULL, env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.runs(), ["--arch=x86_64 wheel tarball deb 1769904000"])
 
     def test_a_release_of_one_architecture_has_its_packages_alone(self):
         self.write("tests/scripts/test_package.py", TESTS.replace("assertFalse", "assertTrue"))  # its test fails
