@@ -24,7 +24,8 @@ struct GroupSettings {
   std::uint32_t seed = 1;  ///< of the fake's scheduler
 };
 
-inline Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
+/// Far more than a step takes: one of an emulated GPU under ASan can take 10 s on a loaded machine.
+inline Clock::time_point soon() { return Clock::now() + std::chrono::seconds(60); }
 
 /// Runs `body` once for each rank; over shared memory every rank is a thread and they run at the
 /// same time. What goes wrong is returned in words: Catch2's checks are not for several threads.

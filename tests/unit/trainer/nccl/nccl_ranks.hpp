@@ -34,7 +34,8 @@ class FakeFaults {
   FakeFaults& operator=(const FakeFaults&) = delete;
 };
 
-inline Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
+/// Far more than a step takes: one of an emulated GPU under ASan can take 10 s on a loaded machine.
+inline Clock::time_point soon() { return Clock::now() + std::chrono::seconds(60); }
 
 struct NcclRank {
   EmulatedGpu& gpu;
