@@ -14,6 +14,7 @@ import package_torchrun  # noqa: E402
 import package_wheel  # noqa: E402
 
 VERSION = "1.2.3"
+ARCH = os.uname().machine  # the programs in it are this machine's
 
 
 def has_pip():
@@ -24,8 +25,8 @@ def wheel(folder):
     """The wheel ddprun, written below `folder`."""
     stage = [package_files.File(f"bin/{name}", (BIN / name).read_bytes(), True) for name in ("ddprun", "rdzvd")]
     stage.append(package_files.File("include/ddprun/ddprun_progress.h", (ROOT / "worker/ddprun_progress.h").read_bytes()))
-    files = package_wheel.wheel_files(stage, ROOT / "python" / "ddprun", VERSION, "2.28")
-    path = folder / f"ddprun-{VERSION}-{package_wheel.tag('2.28')}.whl"
+    files = package_wheel.wheel_files(stage, ROOT / "python" / "ddprun", VERSION, "2.28", ARCH)
+    path = folder / f"ddprun-{VERSION}-{package_wheel.tag('2.28', ARCH)}.whl"
     path.write_bytes(package_wheel.zipped(files, package_files.timestamp()))
     return path
 
