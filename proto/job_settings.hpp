@@ -35,6 +35,9 @@ struct JobSettings {
   /// Nodes that come so soon after another join the job at once with it; none: no node joins while
   /// a round is out.
   std::optional<std::chrono::nanoseconds> grow_delay = std::chrono::seconds(5);
+  /// A node that failed round after round gives its place to a spare. False where an older agent
+  /// began the job: what its service has written decides so again when it is read.
+  bool failing_nodes_step_back = false;
 
   friend bool operator==(const JobSettings&, const JobSettings&) = default;
 };

@@ -104,6 +104,7 @@ inline constexpr auto kFields<JobSettings> = std::tuple{
     field("last_call_ns", &JobSettings::last_call),
     field("join_timeout_ns", &JobSettings::join_timeout),
     field("grow_delay_ns", &JobSettings::grow_delay),
+    field("failing_nodes_step_back", &JobSettings::failing_nodes_step_back),
 };
 template <>
 inline constexpr auto kAgrees<JobSettings> =

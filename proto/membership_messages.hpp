@@ -300,7 +300,7 @@ struct NodeOfRound {
   int first_rank = 0;
   int workers = 0;
 };
-/// A node that the job did without, though it was there.
+/// A node that the job did without, in all of its rounds or in some, though it was there.
 struct UnsoundNode {
   std::string node;
   std::string reason;

@@ -222,7 +222,7 @@ void NodeMachine::announce_wait(Context& context) {
   if (is_spare_) {
     context.act(Notice{fmt::format("the job runs on {} other node{}: this one waits as a spare{}",
                                    waiting.nodes, waiting.nodes == 1 ? "" : "s",
-                                   config_.run_id == proto::kDefaultRunId
+                                   config_.run_id == proto::kDefaultRunId && !round_
                                        ? "; if this is another job, give it an --rdzv-id of its own"
                                        : "")});
     return;

@@ -265,6 +265,7 @@ Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSetting
   job.max_nodes = given.options.nodes.max;
   job.max_node_changes = given.options.max_node_changes;
   job.grow_delay = given.options.grow_delay;
+  job.failing_nodes_step_back = true;
   if (const auto wait = conf.seconds("last_call_timeout")) job.last_call = *wait;
   for (const char* key : {"timeout", "join_timeout"}) {
     if (const auto wait = conf.seconds(key)) job.join_timeout = *wait;

@@ -170,13 +170,19 @@ void Membership::grow_or_spare(Context& context) {
   Member& member = members_.at(context.agent);
   if (state_ != JobState::running || grow_at_ || member.phase == Phase::checking) return;
   member.is_checked = !member.node.checks_first;  // it may be a spare for long
+  tell_spare(context.agent, static_cast<int>(members_.size()) - count(Phase::waiting),
+             why_rank_is_taken(context), context);
+}
+
+void Membership::tell_spare(const AgentId& agent, int nodes, std::string reason,
+                            Context& context) const {
   proto::Waiting waiting;
-  waiting.nodes = static_cast<int>(members_.size()) - count(Phase::waiting);
+  waiting.nodes = nodes;
   waiting.min_nodes = settings_.min_nodes;
   waiting.max_nodes = settings_.max_nodes;
   waiting.is_spare = true;
-  waiting.reason = why_rank_is_taken(context);
-  context.actions.sends.push_back({context.agent, std::move(waiting)});
+  waiting.reason = std::move(reason);
+  context.actions.sends.push_back({agent, std::move(waiting)});
 }
 
 /// Of a node that insists on its rank and has to wait. Empty: no node of the round has that rank.

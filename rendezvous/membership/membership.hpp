@@ -85,8 +85,10 @@ class Membership {
  public:
   /// At most this many waiting nodes are told how many have joined.
   static constexpr int kWaitersToldMax = 64;
-  /// Of what a check has printed so much is kept.
-  static constexpr std::size_t kCheckTextBytesMax = 1024;
+  /// Of what a check has printed, or of how a worker failed, so much is kept.
+  static constexpr std::size_t kUnsoundTextBytesMax = 1024;
+  /// So many rounds in a row that failed first on one node, and it gives way to a spare.
+  static constexpr int kFailedRoundsMax = 2;
 
   /// Job time, in which several nodes give their times, began at `job_began`.
   Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch = 0,
@@ -158,6 +160,8 @@ class Membership {
     bool is_checked = true;               // no check is needed before the next round
     std::uint64_t check = 0;              // checking: the number of the Check
     bool is_chosen = false;               // checking: the next round waits for it
+    int failed_rounds = 0;                // in a row: each failed first here
+    proto::RoundNumber stepped_back = 0;  // since this round, for its failures; 0: it has not
   };
   using Members = std::map<proto::AgentId, Member>;
   struct SlowNode {
@@ -224,6 +228,11 @@ class Membership {
   bool take_answer(Context& context);
   void refuse_unsound(Members::iterator member, const proto::Checked& checked, Context& context);
   void note_unsound(const std::string& node, const std::string& reason);
+  void count_failed_round(const proto::AgentId& culprit);
+  [[nodiscard]] bool gives_way(const Member& member) const;
+  void step_back(Members::value_type& member, Context& context);
+  void tell_spare(const proto::AgentId& agent, int nodes, std::string reason,
+                  Context& context) const;
   [[nodiscard]] std::vector<Member*> seated();
   [[nodiscard]] proto::Round round_for(const Seat& seat) const;
   void tell_waiting(Context& context);

@@ -132,7 +132,8 @@ void Membership::deadline_forming(Context& context) {
 }
 
 /// The nodes of the next round, by group rank. A node of the last round comes before a newcomer,
-/// then the rank that was asked for, the place in the last round, and the name decide.
+/// then the rank that was asked for, the place in the last round, and the name decide. Spares that
+/// have stepped back come after the others, the newest last; a node that gives way, after them.
 std::vector<Membership::Member*> Membership::seated() {
   constexpr int kNone = 1 << 30;
   const auto place = [&](const Member& member) {
@@ -151,8 +152,12 @@ std::vector<Membership::Member*> Membership::seated() {
     if (member.phase == Phase::waiting) nodes.push_back(&member);
   if (static_cast<int>(nodes.size()) > settings_.max_nodes) {
     std::sort(nodes.begin(), nodes.end(), [&](const Member* a, const Member* b) {
-      const std::tuple keys_a(place(*a) == kNone, wish(*a), place(*a));
-      const std::tuple keys_b(place(*b) == kNone, wish(*b), place(*b));
+      const auto keys = [&](const Member& one) {
+        return std::tuple(gives_way(one), place(one) == kNone, one.stepped_back, wish(one),
+                          place(one));
+      };
+      const auto keys_a = keys(*a);
+      const auto keys_b = keys(*b);
       return keys_a != keys_b ? keys_a < keys_b : by_name(*a, *b);
     });
     nodes.resize(static_cast<std::size_t>(settings_.max_nodes));  // the rest are spares
@@ -221,15 +226,19 @@ void Membership::form(Context& context) {
     seat.first_role_rank = role_rank;
     seat.role_world_size = role_sizes[node->node.role];
     node->seat = seat;
+    node->stepped_back = 0;
     set_phase(*node, Phase::active);
     seat.first_rank += node->node.local_world_size;
     role_rank += node->node.local_world_size;
     ++seat.group_rank;
   }
-  for (auto& [id, member] : members_) {
+  for (auto& entry : members_) {
+    auto& [id, member] = entry;
     if (member.phase == Phase::active) {
       context.actions.sends.push_back({id, round_for(*member.seat)});
     } else {
+      if (member.phase == Phase::waiting && gives_way(member)) step_back(entry, context);
+      member.failed_rounds = 0;
       member.seat.reset();  // that was in an older round
       member.is_checked = !member.node.checks_first;
     }

@@ -36,6 +36,8 @@ void Membership::restore(const AgentId& agent, const NodeSnapshot& node) {
   member.order = node.order;
   member.seat = node.seat;
   member.is_checked = node.is_checked;
+  member.failed_rounds = node.failed_rounds;
+  member.stepped_back = node.stepped_back;
   ++counts_[static_cast<std::size_t>(member.phase)];
   // A rank that is insisted on is one of the job's, as wait() has seen to.
   const std::optional<int> rank = member.node.requested_group_rank;
@@ -77,7 +79,8 @@ std::optional<NodeSnapshot> Membership::node(const AgentId& agent) const {
   const auto found = members_.find(agent);
   if (found == members_.end()) return std::nullopt;
   const Member& member = found->second;
-  NodeSnapshot node{member.node, member.order, std::nullopt, member.is_checked};
+  NodeSnapshot node{member.node,       member.order,         std::nullopt,
+                    member.is_checked, member.failed_rounds, member.stepped_back};
   if (member.phase == Phase::active) node.seat = member.seat;
   return node;
 }

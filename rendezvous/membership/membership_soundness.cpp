@@ -75,7 +75,7 @@ bool Membership::take_answer(Context& context) {
 void Membership::refuse_unsound(Members::iterator member, const Checked& checked,
                                 Context& context) {
   std::string reason = "failed its check (--preflight)";
-  if (!checked.text.empty()) reason += ": " + checked.text.substr(0, kCheckTextBytesMax);
+  if (!checked.text.empty()) reason += ": " + checked.text.substr(0, kUnsoundTextBytesMax);
   const std::string name = label(*member);
   note_unsound(member->second.node.name, reason);
   std::string line = fmt::format("{} {}", name, reason);

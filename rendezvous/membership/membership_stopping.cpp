@@ -208,6 +208,7 @@ void Membership::judge_round(Context& context) {
     return;
   }
   reason_ = describe(verdict.culprit);
+  count_failed_round(verdict.culprit.agent);
   last_culprit_ = without_lines(std::move(verdict.culprit));
   if (decision.delay.count() > 0) announce_restart(context, decision.delay);
   start_forming(context, std::chrono::duration_cast<Clock::duration>(decision.delay));
@@ -215,6 +216,7 @@ void Membership::judge_round(Context& context) {
 
 /// The round ended because nodes joined, left or were lost.
 void Membership::change_nodes(Context& context) {
+  count_failed_round({});
   if (!lost_.empty() || last_leave_) {
     if (!lost_.empty()) reason_ = describe(*lost_node_);
     change_ = reason_;

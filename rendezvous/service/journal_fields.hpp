@@ -127,6 +127,8 @@ inline constexpr auto kFields<rdzv::NodeSnapshot> = std::tuple{
     field("order", &rdzv::NodeSnapshot::order),
     field("seat", &rdzv::NodeSnapshot::seat),
     field("is_checked", &rdzv::NodeSnapshot::is_checked),
+    field("failed_rounds", &rdzv::NodeSnapshot::failed_rounds, kTimes),
+    field("stepped_back", &rdzv::NodeSnapshot::stepped_back),
 };
 template <>
 inline constexpr std::string_view kKind<rdzv::SessionRestored> = "session_restored";

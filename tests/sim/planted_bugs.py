@@ -33,6 +33,7 @@ LEASES = "rendezvous/service/service_leases.cpp"
 MEMBERSHIP = "rendezvous/membership/membership.cpp"
 JOINING = "rendezvous/membership/membership_joining.cpp"
 FORMING = "rendezvous/membership/membership_forming.cpp"
+STEP_BACK = "rendezvous/membership/membership_step_back.cpp"
 STOPPING = "rendezvous/membership/membership_stopping.cpp"
 
 # Where two places keep the same promise, a bug is one in both.
@@ -63,6 +64,8 @@ BUGS = {
     "round-ends-without-its-last-node": [Edit(
         STOPPING, "if (count(Phase::active) + count(Phase::done) > 0) return;",
         "if (count(Phase::active) + count(Phase::done) > 1) return;")],
+    "failing-node-keeps-its-place": [Edit(
+        STEP_BACK, "member.failed_rounds >= kFailedRoundsMax", "member.failed_rounds > kFailedRoundsMax")],
     "number-of-the-past-is-given-again": [Edit(
         JOINING, "next_round_ = std::max(next_round_, past_->number + 1);", "next_round_ = std::max(next_round_, past_->number);")],
     "restart-count-is-forgotten": [Edit(

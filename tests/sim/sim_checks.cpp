@@ -55,6 +55,8 @@ void SimJob::see_records() {
       cell(static_cast<rdzv::EventKind>(said->message.index()));
       const auto* failed = std::get_if<proto::WorkerFailed>(&said->message);
       if (failed != nullptr && state_ == rdzv::JobState::running) failed_at_ = record.at;
+      if (std::holds_alternative<proto::Join>(said->message)) joined_.insert(said->agent);
+      if (std::holds_alternative<proto::Stopped>(said->message)) joined_.erase(said->agent);
       if (rounds_.empty()) continue;
       auto& [id, newest] = *rounds_.rbegin();
       const auto* done = std::get_if<proto::WorkersDone>(&said->message);
@@ -127,6 +129,7 @@ void SimJob::see_formed(const rdzv::Membership& membership) {
   }
   check_newest_round();
   check_soundness(id);
+  check_failing_node(rounds_[id], membership);
   if (harm_ && faults_.network_cut && faults_.workers_fail && world_.one_in(8)) miss_round();
 }
 
@@ -140,6 +143,7 @@ void SimJob::see_round(const RoundId& id, const proto::Round& round,
   require(faults_.service_forgets || plan_.job.restart.window > 0ns ||
               static_cast<int>(after_failure_.size()) <= plan_.job.restart.max_restarts,
           "no more rounds after failures than the budget allows");
+  if (round.last_culprit) seen.failed_before = round.last_culprit->agent;
   seen.world_size = round.world_size;
   seen.nodes = round.group_world_size;
   seen.reason = round.reason;
@@ -192,6 +196,25 @@ void SimJob::check_soundness(const RoundId& id) {
             name + " has passed its check before it gets a rank");
     agent.is_sound = agent.is_sound && takes_part;
   }
+}
+
+/// A node on which two rounds in a row failed first has no rank in the next one while a spare
+/// waits.
+void SimJob::check_failing_node(const RoundSeen& seen, const rdzv::Membership& membership) {
+  const bool again = !seen.failed_before.empty() && seen.failed_before == failing_;
+  failing_rounds_ = again ? failing_rounds_ + 1 : 1;
+  failing_ = seen.failed_before;
+  const bool can_tell = failing_rounds_ >= 2 && !failing_.empty() && !faults_.service_forgets &&
+                        plan_.ranks != Ranks::insisted;
+  if (!can_tell) return;
+  const auto waits = [&](const proto::AgentId& session) {
+    return joined_.contains(session) && membership.node(session) &&
+           !membership.group_rank(session) && !membership.current(session);
+  };
+  if (waits(failing_)) return happened("node stepped back");
+  const bool spare_waits = std::any_of(joined_.begin(), joined_.end(), waits);
+  require(!spare_waits || !membership.group_rank(failing_),
+          failing_ + " has failed twice in a row and gives its place to a spare");
 }
 
 void SimJob::workers_started(Agent& agent) {

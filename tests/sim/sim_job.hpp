@@ -89,6 +89,7 @@ class SimJob {
     std::set<std::string> stores;
     std::map<int, int> first_ranks;             // with how many workers
     std::map<proto::AgentId, int> group_ranks;  // by session
+    proto::AgentId failed_before;  // where the last round failed first; empty: it did not
     int done = 0;
     Clock::time_point formed_at;
     std::map<WorkerId, Clock::time_point> failed;  // by themselves, not as victims
@@ -115,6 +116,7 @@ class SimJob {
   [[nodiscard]] Past known_to_service() const;
   void check_newest_round();
   void check_soundness(const RoundId& id);
+  void check_failing_node(const RoundSeen& seen, const rdzv::Membership& membership);
   void check_asked_ranks(const RoundSeen& seen);
   void check_told(const Agent& agent);
   void check_end();
@@ -177,6 +179,9 @@ class SimJob {
   Clock::time_point harmed_until_{};  // until then something other than a worker has failed
   bool fails_soon_ = false;           // the worker that is started next
   std::map<RoundId, RoundSeen> rounds_;
+  std::set<proto::AgentId> joined_;  // for the next round, or the one that is out
+  proto::AgentId failing_;           // where the newest rounds in a row failed first
+  int failing_rounds_ = 0;           // so many
   std::optional<proto::RoundNumber> newest_started_;  // in any epoch
   std::set<RoundId> after_failure_;                   // of a worker, in the round before
   rdzv::JobState state_ = rdzv::JobState::forming;    // as it was last seen

@@ -43,6 +43,7 @@ proto::JobSettings draw_settings(World& world, const Faults& faults, Ranks ranks
     settings.grow_delay = 200ms;
   }
   if (world.one_in(6)) settings.max_node_changes = static_cast<int>(world.below(8));
+  settings.failing_nodes_step_back = true;
   settings.last_call = one_of<std::chrono::nanoseconds, 4>(world, {30s, 100ms, 3s, 30s});
   if (!faults.are_mild && world.one_in(6)) settings.join_timeout = 1min;
   return settings;

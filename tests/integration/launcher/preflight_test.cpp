@@ -1,4 +1,4 @@
-// Nodes that run a command before they take part: real ddprun processes.
+// Nodes that run a command before they take part, and one that steps back: real ddprun processes.
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -145,6 +145,56 @@ TEST_CASE("a spare is checked again before it takes a lost node's place") {
   CHECK(content(folder / "host") == "x\n");  // it never was a spare
   CHECK(content(folder / "sound") == "x\nx\n");
   static_cast<void>(lost.wait());
+  CHECK(processes_with(job.job.mark_entry()).empty());
+}
+
+TEST_CASE("a node that fails twice in a row gives its place to a spare, and the report names it") {
+  ManyNodes job;
+  TempDir folder;
+  const std::string report = (folder / "report.json").string();
+  const std::string end = (folder / "end").string();
+  const std::vector<std::string> actions{"until", job.gate(), "fail", "0", "0",     "3",
+                                         "fail",  "0",        "1",    "3", "until", end};
+  auto options = job.c10d("2");
+  options.push_back("--max-restarts=3");
+  options.push_back("--restart-delay=0");
+  Child& failing = job.start(options, actions);  // it has the rendezvous, too
+  REQUIRE(failing.wait_for(
+      [](const auto&, const auto& err) { return has(err, "1 of 2 nodes have joined"); }));
+  auto with_report = options;
+  with_report.push_back("--report=" + report);
+  Child& other = job.start(with_report, actions);
+  REQUIRE(other.wait_for_output("met rank="));
+  Child& spare = job.start(options, actions);
+  REQUIRE(
+      spare.wait_for([](const auto&, const auto& err) { return has(err, "waits as a spare"); }));
+  job.open_gate();
+  const std::string why =
+      " gave its place to a spare: 2 rounds in a row failed first on this node; the last one: rank "
+      "0";
+  REQUIRE(failing.wait_for([&](const auto&, const auto& err) {
+    return has(err, why) && has(err, "this one waits as a spare\n");
+  }));
+  REQUIRE(spare.wait_for_output("met rank="));
+  std::ofstream(end) << "x";
+  const auto stepped_back = failing.wait();
+  const auto reporter = other.wait();
+  const auto promoted = spare.wait();
+  INFO(stepped_back.err + reporter.err + promoted.err);
+  CHECK(stepped_back.status == 0);
+  CHECK(reporter.status == 0);
+  CHECK(promoted.status == 0);
+  CHECK(stepped_back.err.find(why) == stepped_back.err.rfind(why));
+  CHECK(has(reporter.err, why));
+  const auto rounds = [](const ChildResult& node) {
+    const auto all = said(node.out, "round");
+    return Words(all.begin(), all.end());
+  };
+  CHECK(rounds(stepped_back) == Words{"0", "0", "1", "1"});
+  CHECK(rounds(promoted) == Words{"2", "2"});
+  const auto json = nlohmann::json::parse(content(report));
+  REQUIRE(json["unsound_nodes"].size() == 1);
+  CHECK(has(json["unsound_nodes"][0]["reason"], why.substr(1)));
   CHECK(processes_with(job.job.mark_entry()).empty());
 }
 

@@ -29,6 +29,20 @@ TEST_CASE("a spare of a job without a run id is told how another job keeps apart
   CHECK(told("none") == Did{line + "; if this is another job, give it an --rdzv-id of its own"});
 }
 
+TEST_CASE("a spare that took part in the job is not told how another job keeps apart") {
+  ScriptedNode node(1);
+  node.config.run_id = "none";
+  node.round();
+  node.stop();
+  node.exits(0, ScriptedNode::kTerminated);
+  REQUIRE(node.took().back() == "send join");
+  proto::Waiting waiting;
+  waiting.nodes = 2;
+  waiting.is_spare = true;
+  node.on(std::move(waiting));
+  CHECK(node.took() == Did{"notice: the job runs on 2 other nodes: this one waits as a spare"});
+}
+
 TEST_CASE("a spare that insists on a node rank is told which node has it") {
   ScriptedNode node(1);
   node.config.run_id = "none";

@@ -301,6 +301,7 @@ TEST_CASE("times and limits of the job are torchrun's unless they are given") {
   CHECK(plan.agent.job.join_timeout == 600s);
   CHECK(plan.agent.job.last_call == 30s);
   CHECK(plan.agent.job.grow_delay == std::chrono::nanoseconds(5s));
+  CHECK(plan.agent.job.failing_nodes_step_back);
   CHECK_FALSE(plan.agent.job.max_node_changes.has_value());
   CHECK(plan.agent.rendezvous->lease == 15s);
   CHECK(plan.agent.rendezvous->lost_timeout == 300s);

@@ -62,6 +62,8 @@ rdzv::JobSnapshot snapshot_of_a_job() {
   node.node = {"node a", "worker", 2, 1, true, true, 1000, "10.0.0.1", 64};
   node.order = 9;
   node.seat = {1, 4, 2, 6};
+  node.failed_rounds = 2;
+  node.stepped_back = 5;
   rdzv::JobSnapshot snapshot{kOddId, {}};
   for (const rdzv::JobEvent& event :
        {rdzv::JobEvent(rdzv::JobOver{1, finished, kAt - 1h, kAt}), rdzv::JobEvent(job),

@@ -72,6 +72,7 @@ class AnyEvents {
   explicit AnyEvents(unsigned seed) : random_(seed) {
     settings_ = nodes(1 + static_cast<int>(below(3)), 3, static_cast<int>(below(200)));
     settings_.grow_delay.reset();
+    settings_.failing_nodes_step_back = true;
     if (below(2) == 0) settings_.restart.window = 1h;
     if (below(2) == 0) settings_.restart.back_off = 1s;
     if (below(3) == 0) settings_.restart.minimum_uptime = 10s;
