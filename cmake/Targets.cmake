@@ -24,7 +24,7 @@ if(DDPRUN_SANITIZE)
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${DDPRUN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
   target_link_options(ddprun_settings INTERFACE -fsanitize=${DDPRUN_SANITIZE})
   # Together a quarter of the time that g++ takes for a sanitized build. Of these ASan sees a null pointer that is used and a
-  # bound that is passed; the fuzz preset, whose parsers read what others wrote, keeps all four.
+  # bound that is passed. The fuzz preset keeps all four, because its parsers read what others wrote.
   if(DDPRUN_SANITIZE MATCHES "address.*undefined" AND NOT DDPRUN_FUZZ)
     target_compile_options(ddprun_settings INTERFACE
       $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,alignment,vptr,object-size>)

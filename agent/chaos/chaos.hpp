@@ -17,7 +17,7 @@ namespace ddprun::agent {
 struct ChaosStrike {
   int number = 0;  ///< from 1
   ChaosFault fault = ChaosFault::kill;
-  int rank = 0;  ///< RANK of the worker in the round that runs
+  int rank = 0;  ///< RANK in the round that runs: of the worker, or of one of the node's
   std::chrono::nanoseconds length{0};
 };
 
@@ -27,8 +27,10 @@ struct ChaosSummary {
   int kills = 0;
   int stops = 0;
   int delays = 0;
-  /// From each kill or stop until all workers of the next round were started, sorted. Of very many
-  /// the first ones.
+  int services = 0;
+  int partitions = 0;
+  /// From each fault that ended its round until all workers of the next one were started, sorted.
+  /// Of very many the first ones.
   std::vector<std::chrono::nanoseconds> recoveries;
 };
 
@@ -39,10 +41,11 @@ class Chaos {
   explicit Chaos(ChaosPlan plan);
 
   /// The workers of this round run. Repeated: nothing new happens. Time counts only while a round
-  /// runs and no fault has ended it, so that the same seed gives the same faults in the same order
-  /// however long the restarts take.
+  /// runs, no fault has ended it and no node is cut off, so that the same seed gives the same
+  /// faults in the same order however long the restarts take.
   void round_runs(std::uint64_t round, TimePoint now);
   /// They do not run any more, or are about to end.
+  /// A partition has ended the round if that comes before its end, or as long again after it.
   void round_ends(TimePoint now);
   /// When the next fault is due; none: none is.
   [[nodiscard]] std::optional<TimePoint> deadline() const;
@@ -60,14 +63,17 @@ class Chaos {
   };
   [[nodiscard]] std::size_t next_row() const;
   [[nodiscard]] bool over() const;
+  void count(ChaosFault fault);
 
   const ChaosPlan plan_;
   std::vector<Row> rows_;
   std::mt19937_64 ranks_;
   std::chrono::nanoseconds ran_{0};  // our own time, until since_
   std::optional<TimePoint> since_;   // it counts; none: it stands still
+  TimePoint partition_ends_at_{};    // it does not count before
   std::optional<std::uint64_t> round_;
-  std::optional<TimePoint> struck_at_;  // the round, by a fault that ends it
+  std::optional<TimePoint> struck_at_;    // the round, by a fault that ends it, or may do so:
+  std::optional<TimePoint> outlived_at_;  // not any more after that; none: it does
   int strikes_ = 0;
   ChaosSummary summary_;
 };

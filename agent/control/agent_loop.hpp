@@ -79,6 +79,8 @@ class Agent {
   void on_timer(const ExpiredTimer& timer);
   void follow_chaos();
   void on_chaos();
+  void strike_worker(const ChaosStrike& strike, int local_rank);
+  void strike_service(const ChaosStrike& strike);
   void reap_strangers();
   void hear(proto::MembershipMessage message);
   [[noreturn]] void die_with_warden();

@@ -1,4 +1,4 @@
-// The faults of --chaos, brought about in the workers of this node.
+// The faults of --chaos, brought about in the workers of this node and in its rendezvous.
 #include <signal.h>
 
 #include <memory>
@@ -21,32 +21,50 @@ void Agent::follow_chaos() {
   chaos_timer_.follow(chaos_->deadline());
 }
 
+/// All nodes draw the same fault; each brings about what is its own.
 void Agent::on_chaos() {
   const proto::Round& round = machine_.round()->round;
-  const auto strike = chaos_->strike(round.world_size, Clock::now());
-  const int local_rank = strike ? strike->rank - round.first_rank : -1;
-  const bool is_ours = local_rank >= 0 && local_rank < static_cast<int>(workers().size());
-  const WorkerRecord* worker = is_ours ? &workers()[static_cast<std::size_t>(local_rank)] : nullptr;
-  if (worker != nullptr && !worker->running()) {
-    chaos_->missed(Clock::now());
-  } else if (worker != nullptr) {
-    const pid_t pid = worker->pid;
-    const bool kills = strike->fault == ChaosFault::kill;
-    const std::string until =
-        strike->fault == ChaosFault::delay ? fmt::format(" for {}", describe(strike->length)) : "";
-    notice(fmt::format("chaos: fault {}: {} to rank {} (pid {}){}", strike->number,
-                       signal_name(kills ? SIGKILL : SIGSTOP), strike->rank, pid, until));
-    kill(kills ? pid : -pid, kills ? SIGKILL : SIGSTOP);
-    if (strike->fault == ChaosFault::delay) {
-      auto timer = std::make_shared<asio::steady_timer>(context_, strike->length);
-      timer->async_wait([this, timer, number = round.number, local_rank, pid](ErrorCode ec) {
+  if (const auto strike = chaos_->strike(round.world_size, Clock::now())) {
+    const int local_rank = strike->rank - round.first_rank;
+    const bool is_ours = local_rank >= 0 && local_rank < static_cast<int>(workers().size());
+    if (strike->fault == ChaosFault::service) {
+      if (nodes_->is_host()) strike_service(*strike);
+    } else if (is_ours && strike->fault == ChaosFault::partition) {
+      notice(fmt::format("chaos: fault {}: no connection to the rendezvous for {}", strike->number,
+                         describe(strike->length)));
+      nodes_->cut_off(strike->length);
+    } else if (is_ours) {
+      strike_worker(*strike, local_rank);
+    }
+  }
+  chaos_timer_.follow(chaos_->deadline());
+}
+
+void Agent::strike_worker(const ChaosStrike& strike, int local_rank) {
+  const WorkerRecord& worker = workers()[static_cast<std::size_t>(local_rank)];
+  if (!worker.running()) return chaos_->missed(Clock::now());
+  const pid_t pid = worker.pid;
+  const bool kills = strike.fault == ChaosFault::kill;
+  const std::string until =
+      strike.fault == ChaosFault::delay ? fmt::format(" for {}", describe(strike.length)) : "";
+  notice(fmt::format("chaos: fault {}: {} to rank {} (pid {}){}", strike.number,
+                     signal_name(kills ? SIGKILL : SIGSTOP), strike.rank, pid, until));
+  kill(kills ? pid : -pid, kills ? SIGKILL : SIGSTOP);
+  if (strike.fault != ChaosFault::delay) return;
+  auto timer = std::make_shared<asio::steady_timer>(context_, strike.length);
+  timer->async_wait(
+      [this, timer, number = machine_.round()->round.number, local_rank, pid](ErrorCode ec) {
         if (ec || machine_.round()->round.number != number) return;
         const WorkerRecord& delayed = workers()[static_cast<std::size_t>(local_rank)];
         if (delayed.running() && delayed.pid == pid) kill(-pid, SIGCONT);
       });
-    }
-  }
-  chaos_timer_.follow(chaos_->deadline());
+}
+
+void Agent::strike_service(const ChaosStrike& strike) {
+  notice(fmt::format("chaos: fault {}: the rendezvous is killed and started again without memory",
+                     strike.number));
+  const std::string problem = nodes_->kill_service();
+  if (!problem.empty()) handle(CannotGoOn{problem});
 }
 
 }  // namespace ddprun::agent

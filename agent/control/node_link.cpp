@@ -81,8 +81,10 @@ NodeLink::NodeLink(asio::io_context& context, const AgentConfig& config, warden:
       events_(std::move(events)),
       host_(context, config, host_events()),
       session_(context, session_settings(config), service_place(config, host_), session_events()),
+      needs_host_(config.chaos && config.chaos->has(ChaosFault::service)),
       resolver_(context),
-      name_timer_(context) {}
+      name_timer_(context),
+      cut_timer_(context) {}
 
 ServiceHost::Events NodeLink::host_events() {
   ServiceHost::Events events;
@@ -105,6 +107,7 @@ RemoteMembership::Events NodeLink::session_events() {
   events.disconnected = [this] {
     if (std::exchange(is_connection_held_, false)) warden_.hold_connection(-1);
   };
+  events.welcomed = [this](const proto::Welcome& welcome) { note_welcome(welcome); };
   return events;
 }
 
@@ -161,8 +164,39 @@ void NodeLink::note_connection() {
   if (std::exchange(is_met_, true)) return;
   // The workers' environment depends on this machine's own name.
   name_timer_.expires_after(kOwnNameLimit);
-  name_timer_.async_wait([this](ErrorCode) { events_.met(); });
+  name_timer_.async_wait([this](ErrorCode) {
+    knows_own_name_ = true;
+    meet();
+  });
   look_at_own_name();
+}
+
+/// Not before it is known which service that is, where that matters.
+void NodeLink::meet() {
+  if (knows_own_name_ && !needs_host_ && !has_failed_) events_.met();
+}
+
+void NodeLink::note_welcome(const proto::Welcome& welcome) {
+  if (!needs_host_) return;
+  if (welcome.in_agent) {
+    needs_host_ = false;
+    return meet();
+  }
+  asio::post(context_, [this] {
+    if (has_failed_) return;
+    fail(fmt::format(
+        "--chaos with service: the rendezvous at {} is an rdzvd, and ddprun kills none, because "
+        "other jobs may use it; leave service out, and kill that rdzvd yourself (kill -9 PID)",
+        to_string(settings_.endpoint)));
+  });
+}
+
+void NodeLink::cut_off(std::chrono::nanoseconds length) {
+  session_.cut();
+  cut_timer_.expires_after(length);
+  cut_timer_.async_wait([this](ErrorCode ec) {
+    if (!ec) session_.heal();
+  });
 }
 
 std::string NodeLink::public_addr() const {

@@ -2,6 +2,7 @@
 // what the warden has to know of that. On the control thread.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -58,6 +59,10 @@ class NodeLink final : public MembershipLink {
   [[nodiscard]] const std::string& own_addr() const { return own_addr_; }
   /// By which others reach this node: numeric, or a name that they look up.
   [[nodiscard]] std::string public_addr() const;
+  /// As ServiceHost's. Requires is_host().
+  [[nodiscard]] std::string kill_service() { return host_.kill_and_restart(); }
+  /// Nothing is heard of the service and nothing reaches it, for so long.
+  void cut_off(std::chrono::nanoseconds length);
   /// Workers are about to be started.
   void keep_lease();
 
@@ -76,6 +81,8 @@ class NodeLink final : public MembershipLink {
   [[nodiscard]] RemoteMembership::Events session_events();
   void fail(const std::string& problem);
   void note_connection();
+  void note_welcome(const proto::Welcome& welcome);
+  void meet();
   void look_at_own_name();
 
   boost::asio::io_context& context_;
@@ -88,12 +95,15 @@ class NodeLink final : public MembershipLink {
   RemoteMembership session_;
   bool has_failed_ = false;
   bool is_met_ = false;
+  bool knows_own_name_ = false;      // or has looked for long enough
+  bool needs_host_;                  // an agent must have the service, which --chaos kills
   bool is_unproven_told_ = false;    // that the rendezvous has not proven our secret
   bool is_connection_held_ = false;  // by the warden, too
   std::optional<rdzv::SessionClock::time_point> lease_end_;
   std::string own_addr_;
   rdzv::Resolver resolver_;  // of this machine's own name
   boost::asio::steady_timer name_timer_;
+  boost::asio::steady_timer cut_timer_;
 };
 
 }  // namespace ddprun::agent

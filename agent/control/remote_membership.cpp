@@ -26,7 +26,11 @@ RemoteMembership::RemoteMembership(asio::io_context& context, rdzv::SessionSetti
              on(rdzv::Connected{connection_.path()});
            },
            [this](bool refused, const std::string& reason) { lose_connection(refused, reason); },
-           [this](proto::ServiceMessage message) { on(rdzv::ServiceSaid{std::move(message)}); }}),
+           [this](proto::ServiceMessage message) {
+             const auto* welcome = std::get_if<proto::Welcome>(&message);
+             if (welcome != nullptr && events_.welcomed) events_.welcomed(*welcome);
+             on(rdzv::ServiceSaid{std::move(message)});
+           }}),
       timer_(context) {}
 
 ErrorCode RemoteMembership::start() {

@@ -26,6 +26,8 @@ class RemoteMembership final : public MembershipLink {
     /// A connection is open, nothing said on it yet; or there is none any more.
     std::function<void()> connected;
     std::function<void()> disconnected;
+    /// By a service, each time that one has answered the session's first message.
+    std::function<void(const proto::Welcome&)> welcomed;
   };
 
   RemoteMembership(boost::asio::io_context& context, rdzv::SessionSettings session,
@@ -40,6 +42,9 @@ class RemoteMembership final : public MembershipLink {
       std::chrono::steady_clock::time_point origin) const override;
   /// Nothing is heard or sent any more, and no event comes of what was under way.
   void stop();
+  /// As ServiceConnection's.
+  void cut() { connection_.cut(); }
+  void heal() { connection_.heal(); }
   [[nodiscard]] const rdzv::ServiceConnection& connection() const { return connection_; }
 
  private:

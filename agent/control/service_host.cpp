@@ -57,7 +57,8 @@ void ServiceHost::listen(const rdzv::HostingChoice& choice) {
       endpoint_.port = port;
       listen_addr_ = choice.listen_addr;
       public_addr_ = choice.public_addr.empty() ? choice.listen_addr : choice.public_addr;
-      return serve(std::move(*listener));
+      const std::string problem = serve(std::move(*listener));
+      return problem.empty() ? warn_of_no_secret() : fail(problem);
     }
     error = listener.error();
     if (error.value() != EADDRINUSE) break;
@@ -87,7 +88,8 @@ void ServiceHost::fail_to_listen(const std::string& addr, const ErrorCode& error
                    owner.empty() ? "" : fmt::format(" ({} has it)", owner), remedy));
 }
 
-void ServiceHost::serve(rdzv::StoreListener listener) {
+/// Not empty: why it is not served.
+std::string ServiceHost::serve(rdzv::StoreListener listener) {
   rdzv::ServiceServerSettings settings;
   settings.service.only_run_id = config_.run_id;
   settings.service.lease = settings_.lease;
@@ -107,10 +109,23 @@ void ServiceHost::serve(rdzv::StoreListener listener) {
   auto server = rdzv::ServiceServer::start(std::move(listener), std::move(settings));
   if (!server) {
     const bool thread = server.error().value() == EAGAIN;
-    return fail("the rendezvous cannot be served: " +
-                (thread ? why_no_thread(server.error()) : why_no_descriptor(server.error())));
+    return "the rendezvous cannot be served: " +
+           (thread ? why_no_thread(server.error()) : why_no_descriptor(server.error()));
   }
   server_.emplace(std::move(*server));
+  return "";
+}
+
+std::string ServiceHost::kill_and_restart() {
+  const std::uint16_t port = server_->port();
+  server_.reset();
+  auto listener = rdzv::listen_store(listen_addr_, port);
+  if (listener) return serve(std::move(*listener));
+  return fmt::format("the rendezvous cannot listen again on {} port {}: {}", listen_addr_, port,
+                     why_no_descriptor(listener.error()));
+}
+
+void ServiceHost::warn_of_no_secret() const {
   if (settings_.secret.empty() && !is_loopback(listen_addr_)) {
     spdlog::warn(
         "anybody who can connect to {} can join this job or stop it, because it has no secret; "

@@ -38,6 +38,11 @@ class ServiceHost final : public rdzv::OwnService {
   [[nodiscard]] std::string port_user() const override;
   [[nodiscard]] std::string why_elsewhere() const override;
 
+  /// The service ends as if its process were killed: connections are reset, and its memory of the
+  /// job is lost. Another one begins at the same address and port. Requires is_here(). Not empty:
+  /// why there is none now.
+  [[nodiscard]] std::string kill_and_restart();
+
   /// Null: it is not here.
   [[nodiscard]] rdzv::ServiceServer* server() { return server_ ? &*server_ : nullptr; }
   /// By which others reach this node, where it has the service: a numeric address, or a name that
@@ -48,7 +53,8 @@ class ServiceHost final : public rdzv::OwnService {
 
  private:
   void listen(const rdzv::HostingChoice& choice);
-  void serve(rdzv::StoreListener listener);
+  std::string serve(rdzv::StoreListener listener);
+  void warn_of_no_secret() const;
   void fail_to_listen(const std::string& addr, const ErrorCode& error);
   void fail(const std::string& problem);
 

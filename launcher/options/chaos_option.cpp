@@ -23,7 +23,7 @@ LaunchError wrong(std::string_view part, std::string_view why) {
 }
 
 std::optional<ChaosFault> fault_of(std::string_view name) {
-  for (const ChaosFault fault : {ChaosFault::kill, ChaosFault::stop, ChaosFault::delay})
+  for (const ChaosFault fault : agent::kChaosFaults)
     if (to_string(fault) == name) return fault;
   return std::nullopt;
 }
@@ -34,7 +34,11 @@ std::optional<std::chrono::nanoseconds> time_of(std::string_view text) {
   return time && *time >= std::chrono::milliseconds(1) ? time : std::nullopt;
 }
 
-/// `30s`, of a delay `10s/500ms`.
+bool has_length_of_its_own(ChaosFault fault) {
+  return fault == ChaosFault::delay || fault == ChaosFault::partition;
+}
+
+/// `30s`, of a delay or a partition `10s/500ms`.
 Outcome<ChaosRow> row_of(ChaosFault fault, std::string_view part, std::string_view value) {
   ChaosRow row;
   row.fault = fault;
@@ -44,9 +48,11 @@ Outcome<ChaosRow> row_of(ChaosFault fault, std::string_view part, std::string_vi
     return wrong(part, fmt::format("expected a time, 1 ms or longer, {}", kDurationExamples));
   row.every = *every;
   const bool has_length = slash != std::string_view::npos;
-  if (has_length != (fault == ChaosFault::delay)) {
-    return wrong(part, has_length ? "only delay has a second time"
-                                  : "expected delay=EVERY/LENGTH, as in delay=10s/500ms");
+  if (has_length && !has_length_of_its_own(fault))
+    return wrong(part, "only delay and partition have a second time");
+  if (!has_length && has_length_of_its_own(fault)) {
+    return wrong(part,
+                 fmt::format("expected {0}=EVERY/LENGTH, as in {0}=10s/500ms", to_string(fault)));
   }
   if (!has_length) return row;
   const auto length = time_of(value.substr(slash + 1));
@@ -70,7 +76,9 @@ Outcome<void> take_part(std::string_view part, ChaosPlan& plan) {
     return {};
   }
   const auto fault = fault_of(name);
-  if (!fault) return wrong(part, "the faults are kill, stop and delay; faults=N ends them");
+  if (!fault)
+    return wrong(part,
+                 "the faults are kill, stop, delay, service and partition; faults=N ends them");
   for (const ChaosRow& row : plan.rows)
     if (row.fault == *fault) return wrong(part, fmt::format("{} is given twice", name));
   const auto row = row_of(*fault, part, value);

@@ -132,12 +132,14 @@ inline constexpr std::array kFailureRows = {
         .type = ValueType::text,
         .group = OptionGroup::failures,
         .placeholder = "SEED,FAULT=EVERY,...",
-        .help = "Break workers on purpose, to test how the job recovers",
+        .help = "Break workers or the rendezvous on purpose, to test how the job recovers",
         .more = "kill=30s sends SIGKILL to a worker about every 30 s; stop=2m stops one until it "
                 "counts as hung (--progress-timeout, --on-silence); delay=10s/500ms stops one for "
-                "500 ms about every 10 s. faults=20 ends with the 20th fault. Time counts only "
-                "while the workers run. The same SEED gives the same faults in the same order. At "
-                "the end ddprun says how long the recoveries took.",
+                "500 ms about every 10 s. Of several nodes, service=5m kills the rendezvous that "
+                "an agent runs and starts it again without its memory; partition=2m/20s cuts a "
+                "node from the rendezvous for 20 s about every 2 min. faults=20 ends with the 20th "
+                "fault. Time counts only while the workers run. The same SEED gives the same "
+                "faults in the same order. At the end ddprun says how long the recoveries took.",
         .default_text = "off",
         .example = "ddprun --chaos=7,kill=30s,faults=20 --max-restarts=100 --nproc-per-node=2 "
                    "train.py",

@@ -100,10 +100,26 @@ std::string watch_text(const agent::AgentConfig& agent) {
   return text.empty() ? "detection off (see --progress-timeout)" : text;
 }
 
+std::string_view what_is_broken(agent::ChaosFault fault) {
+  switch (fault) {
+    case agent::ChaosFault::kill:
+      return "kill a worker";
+    case agent::ChaosFault::stop:
+      return "stop a worker";
+    case agent::ChaosFault::delay:
+      return "delay a worker";
+    case agent::ChaosFault::service:
+      return "kill the rendezvous";
+    case agent::ChaosFault::partition:
+      return "cut a node from the rendezvous";
+  }
+  return "";
+}
+
 std::string chaos_text(const agent::ChaosPlan& chaos) {
   std::string text = fmt::format("seed {}", chaos.seed);
   for (const agent::ChaosRow& row : chaos.rows) {
-    text += fmt::format("; {} a worker about every {}", to_string(row.fault), describe(row.every));
+    text += fmt::format("; {} about every {}", what_is_broken(row.fault), describe(row.every));
     if (row.length.count() > 0) text += fmt::format(", for {}", describe(row.length));
   }
   if (chaos.faults_max) text += fmt::format("; {} faults", *chaos.faults_max);

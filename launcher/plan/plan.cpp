@@ -181,6 +181,7 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& env
     return contained.error();
   if (const auto met = plan_meeting_point(options, environment, probes, plan); !met)
     return met.error();
+  if (const auto checked = check_chaos(plan); !checked) return checked.error();
   const auto placed = plan_cpus(options, environment, probes, group->gpu_addresses, plan);
   if (!placed) return placed.error();
   plan.agent.set_python_unbuffered = wants_unbuffered_python(environment, plan);

@@ -8,6 +8,9 @@ namespace ddprun::launcher {
 /// Restarts, what counts as a hang, and how workers are stopped.
 void plan_rounds(const LaunchOptions& options, const Environment& environment, LaunchPlan& plan);
 
+/// Whether the job has what --chaos is to break; the meeting point must be there.
+Outcome<void> check_chaos(const LaunchPlan& plan);
+
 /// The report, the exit code, and the copy of the culprit's error file.
 void plan_end_of_job(const LaunchOptions& options, const Environment& environment,
                      LaunchPlan& plan);

@@ -1,5 +1,5 @@
 // The life of the rounds: when one fails, when it is tried again, and how its workers are stopped.
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "launcher/plan/plan_parts.hpp"
 #include "proto/environment_names.hpp"
@@ -9,17 +9,13 @@ namespace {
 
 /// What the faults come to nothing without.
 void plan_chaos(const LaunchOptions& options, LaunchPlan& plan) {
-  const auto has = [&](agent::ChaosFault fault) {
-    const auto& rows = plan.agent.chaos->rows;
-    return std::any_of(rows.begin(), rows.end(),
-                       [&](const agent::ChaosRow& row) { return row.fault == fault; });
-  };
-  const bool ends_rounds = has(agent::ChaosFault::kill) || has(agent::ChaosFault::stop);
+  const agent::ChaosPlan& chaos = *plan.agent.chaos;
+  const bool ends_rounds = chaos.has(agent::ChaosFault::kill) || chaos.has(agent::ChaosFault::stop);
   if (ends_rounds && options.restart.max_restarts == 0)
     plan.warnings.emplace_back("--chaos without --max-restarts: the first fault ends the job");
   const bool finds_hangs =
       options.watch.progress_timeout.count() > 0 || options.watch.on_silence == OnSilence::restart;
-  if (has(agent::ChaosFault::stop) && !finds_hangs) {
+  if (chaos.has(agent::ChaosFault::stop) && !finds_hangs) {
     plan.warnings.emplace_back(
         "--chaos with stop: a stopped worker is only found with --progress-timeout or "
         "--on-silence=restart");
@@ -27,6 +23,25 @@ void plan_chaos(const LaunchOptions& options, LaunchPlan& plan) {
 }
 
 }  // namespace
+
+Outcome<void> check_chaos(const LaunchPlan& plan) {
+  if (!plan.agent.chaos) return {};
+  const auto& rendezvous = plan.agent.rendezvous;
+  for (const agent::ChaosFault fault : {agent::ChaosFault::service, agent::ChaosFault::partition}) {
+    if (rendezvous || !plan.agent.chaos->has(fault)) continue;
+    return usage_error(fmt::format(
+        "--chaos with {0}: a job of one node has no rendezvous; leave {0} out, or start several "
+        "nodes with --nnodes",
+        to_string(fault)));
+  }
+  if (plan.agent.chaos->has(agent::ChaosFault::service) &&
+      rendezvous->hosting == rdzv::HostingWish::several_rdzvd) {
+    return usage_error(
+        "--chaos with service: ddprun kills no rdzvd, because other jobs may use it; leave service "
+        "out, and kill one of the rdzvd yourself (kill -9 PID)");
+  }
+  return {};
+}
 
 void plan_rounds(const LaunchOptions& options, const Environment& environment, LaunchPlan& plan) {
   agent::AgentConfig& agent = plan.agent;

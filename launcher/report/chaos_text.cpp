@@ -23,15 +23,18 @@ RecoveryTimes recovery_times(const agent::ChaosSummary& chaos) {
 
 std::string chaos_text(const agent::ChaosSummary& chaos) {
   std::string kinds;
+  int all = 0;
   const auto add = [&](int count, agent::ChaosFault fault) {
+    all += count;
     if (count > 0)
       kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, to_string(fault));
   };
   add(chaos.kills, agent::ChaosFault::kill);
   add(chaos.stops, agent::ChaosFault::stop);
   add(chaos.delays, agent::ChaosFault::delay);
-  std::string text = fmt::format("ddprun: chaos (seed {}): {}{}", chaos.seed,
-                                 counted(chaos.kills + chaos.stops + chaos.delays, "fault"),
+  add(chaos.services, agent::ChaosFault::service);
+  add(chaos.partitions, agent::ChaosFault::partition);
+  std::string text = fmt::format("ddprun: chaos (seed {}): {}{}", chaos.seed, counted(all, "fault"),
                                  kinds.empty() ? "" : " (" + kinds + ")");
   if (!chaos.recoveries.empty()) {
     const RecoveryTimes times = recovery_times(chaos);

@@ -173,6 +173,8 @@ Json chaos_json(const agent::ChaosSummary& chaos) {
                {"kill", chaos.kills},
                {"stop", chaos.stops},
                {"delay", chaos.delays},
+               {"service", chaos.services},
+               {"partition", chaos.partitions},
                {"recoveries", chaos.recoveries.size()}};
   if (chaos.recoveries.empty()) return json;
   const RecoveryTimes times = recovery_times(chaos);

@@ -62,6 +62,8 @@ void ServiceConnection::connect() {
   reset();
   attempt_ = std::make_shared<Attempt>(context_);
   ++attempts_;
+  connects_at_heal_ = is_cut_;
+  if (is_cut_) return;
   if (!place_.socket.empty()) return connect_to_socket();
   if (place_.own != nullptr && place_.own->is_here()) return connect_to_own();
   hosts_.begin();
@@ -107,6 +109,7 @@ void ServiceConnection::look_up() {
   const ErrorCode failed =
       resolver_.look_up(host.host, *host.port, [this, host](Result<Addresses> found) {
         if (!attempt_ || attempt_->begun) return;
+        if (is_cut_) return static_cast<void>(connects_at_heal_ = true);
         // An answer that came late may be that of the host before.
         host == hosts_.current() ? take_addresses(std::move(found)) : look_up();
       });
@@ -227,12 +230,14 @@ void ServiceConnection::begin_channel() {
 }
 
 void ServiceConnection::await_bytes() {
+  if (is_cut_) return;
   attempt_->socket.async_wait(Wait::wait_read, [this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
     if (!ec && !is.expired()) read();
   });
 }
 
 void ServiceConnection::read() {
+  if (is_cut_) return;
   // On the heap: every thread of the program writes all its thread-local bytes when it starts.
   static thread_local const auto buffer = std::make_unique_for_overwrite<char[]>(kReadBytes);
   const ssize_t count =
@@ -307,6 +312,7 @@ void ServiceConnection::send(const proto::ClientMessage& message) {
 void ServiceConnection::flush() {
   if (attempt_->writing) return;
   unsent_ += channel_->take_output();
+  if (is_cut_) return;
   std::size_t sent = 0;
   while (sent < unsent_.size()) {
     const ssize_t count = ::send(attempt_->socket.native_handle(), unsent_.data() + sent,
@@ -336,6 +342,7 @@ void ServiceConnection::fail(bool refused, const std::string& reason) {
 
 /// What listens there does not talk as a rendezvous does.
 void ServiceConnection::fail_with_stranger(const std::string& reason) {
+  if (is_cut_) return fail(false, reason);
   if (may_be_at_other_port()) {
     const std::string port = std::to_string(attempt_->port);
     try_port_last();
@@ -370,8 +377,12 @@ void ServiceConnection::reset() {
   channel_.reset();
   probe_.reset();
   unsent_.clear();
+  connects_at_heal_ = false;
   if (!attempt_) return;
-  if (attempt_->socket.is_open()) reset_on_close(attempt_->socket.native_handle());
+  if (attempt_->socket.is_open()) {
+    reset_on_close(attempt_->socket.native_handle());
+    if (is_cut_) cut_sockets_.push_back(std::move(attempt_->socket));
+  }
   attempt_.reset();
 }
 

@@ -67,6 +67,11 @@ class ServiceConnection {
   void send(const proto::ClientMessage& message);
   /// Drops the connection so that the service does not take its end for the end of this node.
   void reset();
+  /// From now on nothing of the service is heard and nothing reaches it, not even the end of a
+  /// connection, as if the network lost it: for faults on purpose. What is sent meanwhile waits, as
+  /// TCP would send it again.
+  void cut();
+  void heal();
 
   /// Of this end of the open connection, numeric: by it others reach this node. Empty: there is
   /// none.
@@ -123,6 +128,10 @@ class ServiceConnection {
   std::optional<StoreProbe> probe_;  // of a stranger, after the attempt
   std::optional<bool> is_store_;     // what it has shown, once
   std::string unsent_;
+  bool is_cut_ = false;
+  bool connects_at_heal_ = false;
+  std::vector<boost::asio::posix::stream_descriptor>
+      cut_sockets_;  // whose end must not be seen yet
 };
 
 }  // namespace ddprun::rdzv

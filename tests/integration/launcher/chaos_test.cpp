@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/launcher/many_nodes.hpp"
+#include "tests/integration/launcher/running_rdzvd.hpp"
 #include "tests/integration/launcher/script_job.hpp"
 
 using namespace ddprun;
@@ -113,4 +114,107 @@ TEST_CASE("several nodes draw the same faults, and each one hits one worker") {
   std::string told;
   for (const std::string& fault : faults) told += fault.substr(0, 7) + " ";
   CHECK(told == "fault 1 fault 2 fault 3 ");
+}
+
+namespace {
+
+/// Two nodes of two workers, which meet and run until the gate is open, or do `command`; each has a
+/// report.
+struct ReportedNodes : test::ManyNodes {
+  explicit ReportedNodes(const std::string& chaos, std::vector<std::string> command = {}) {
+    if (command.empty()) command = {test::helper("meeting_worker"), "until", gate()};
+    for (int node = 0; node < 2; ++node) {
+      std::vector<std::string> words{
+          test::program("ddprun"), "--output=pipe",
+          "--grace-period=2",      "--rdzv-conf=" + std::string(test::kShortLease),
+          "--chaos=" + chaos,      "--report=" + report_file(node)};
+      const auto meeting = c10d("2");
+      words.insert(words.end(), meeting.begin(), meeting.end());
+      words.insert(words.end(), command.begin(), command.end());
+      nodes.emplace_back(words, job.settings());
+    }
+  }
+  [[nodiscard]] std::string report_file(int node) const {
+    return (reports / (std::to_string(node) + ".json")).string();
+  }
+  /// Of the node that has it: one of them.
+  [[nodiscard]] nlohmann::json chaos() const {
+    for (int node = 0; node < 2; ++node) {
+      std::ifstream file(report_file(node));
+      const auto report = nlohmann::json::parse(file, nullptr, false);
+      if (report.contains("chaos")) return report["chaos"];
+    }
+    return {};
+  }
+  /// All workers have met once more.
+  void wait_for_rounds(std::size_t count) {
+    for (auto& node : nodes) {
+      REQUIRE(node.wait_for([count](const std::string& out, const std::string&) {
+        return test::said(out, "rank").size() >= 2 * count;
+      }));
+    }
+  }
+
+  test::TempDir reports;
+};
+
+std::vector<std::string> faults_of(const ReportedNodes& job) {
+  std::vector<std::string> all;
+  for (const auto& node : job.nodes)
+    for (const std::string& fault : faults_in(node.err())) all.push_back(fault);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a rendezvous that --chaos kills comes back without memory, and the job restarts") {
+  ReportedNodes job("1,service=0.5,faults=1");
+  job.wait_for_rounds(2);
+  job.open_gate();
+  job.succeed();
+  CHECK(faults_of(job) ==
+        std::vector<std::string>{
+            "fault 1: the rendezvous is killed and started again without memory"});
+  const auto chaos = job.chaos();
+  CHECK(chaos["service"] == 1);
+  CHECK(chaos["recoveries"] == 1);
+}
+
+TEST_CASE("a node that --chaos cuts off for longer than its lease comes back") {
+  ReportedNodes job("1,partition=0.5/2,faults=1");
+  job.wait_for_rounds(2);
+  job.open_gate();
+  job.succeed();
+  CHECK(faults_of(job) ==
+        std::vector<std::string>{"fault 1: no connection to the rendezvous for 2.00 s"});
+  const auto chaos = job.chaos();
+  CHECK(chaos["partition"] == 1);
+  CHECK(chaos["recoveries"] == 1);
+}
+
+TEST_CASE("a round outlives partitions that are shorter than the lease") {
+  ReportedNodes job("1,partition=0.3/0.1,faults=2", {"/bin/sleep", "3"});
+  job.succeed();
+  CHECK(faults_of(job).size() == 2);
+  const auto chaos = job.chaos();
+  CHECK(chaos["partition"] == 2);
+  CHECK(chaos["recoveries"] == 0);
+}
+
+TEST_CASE("an rdzvd is not killed by --chaos, and one node has no rendezvous to break") {
+  const test::Rdzvd rdzvd;
+  test::ManyNodes job;
+  auto options = rdzvd.options("2", test::kShortLease);
+  options.push_back("--chaos=1,service=1s");
+  job.start(options);
+  const auto results = job.wait();
+  CHECK(results.at(0).status != 0);
+  CHECK_THAT(results.at(0).err,
+             Contains("--chaos with service: the rendezvous at " + rdzvd.endpoint +
+                      " is an rdzvd, and ddprun kills none, because other jobs may use it"));
+  for (const std::string fault : {"service=1s", "partition=1s/1s"}) {
+    const auto alone = run_script({"--chaos=1," + fault}, "exit 0");
+    CHECK(alone.job.status == 2);
+    CHECK_THAT(alone.job.err, Contains(": a job of one node has no rendezvous; leave "));
+  }
 }

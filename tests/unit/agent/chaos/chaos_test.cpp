@@ -1,5 +1,6 @@
 // The schedule of faults: the same seed, the same faults, however long the rounds and restarts are.
 #include <catch2/catch.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ std::vector<std::string> faults_of(const ChaosPlan& plan, int count,
     const auto strike = chaos.strike(world_size, now);
     REQUIRE(strike.has_value());
     seen.push_back(told(*strike));
-    if (strike->fault == ChaosFault::delay) continue;
+    if (strike->fault == ChaosFault::delay || strike->fault == ChaosFault::partition) continue;
     CHECK_FALSE(chaos.deadline().has_value());
     chaos.round_ends(now);
     now += restart;
@@ -133,4 +134,67 @@ TEST_CASE("a fault that finds no worker does not hold up the next one") {
   REQUIRE(chaos.deadline().has_value());
   CHECK(*chaos.deadline() > now);
   CHECK(chaos.summary().recoveries.empty());
+}
+
+TEST_CASE("ends of the service and partitions keep the order of all faults") {
+  const ChaosPlan plan{9,
+                       {{ChaosFault::kill, 30s, 0s},
+                        {ChaosFault::service, 60s, 0s},
+                        {ChaosFault::partition, 20s, 5s}},
+                       {}};
+  const auto faults = faults_of(plan, 100, 1ms, 0ms);
+  CHECK(faults == faults_of(plan, 100, 40s, 0ms));
+  CHECK(faults == faults_of(plan, 100, 1ms, 3s));
+  std::set<std::string> kinds;
+  for (const std::string& fault : faults) {
+    const auto begin = fault.find(' ') + 1;
+    kinds.insert(fault.substr(begin, fault.find(' ', begin) - begin));
+  }
+  CHECK(kinds == std::set<std::string>{"kill", "service", "partition"});
+}
+
+TEST_CASE("the end of the service ends a round, and its recovery counts") {
+  Chaos chaos({1, {{ChaosFault::service, 10s, 0s}}, {}});
+  TimePoint now{};
+  chaos.round_runs(0, now);
+  now = *chaos.deadline();
+  REQUIRE(chaos.strike(4, now));
+  CHECK_FALSE(chaos.deadline().has_value());
+  chaos.round_ends(now + 1s);
+  chaos.round_runs(1, now + 4s);
+  CHECK(chaos.summary().services == 1);
+  CHECK(chaos.summary().recoveries == std::vector<std::chrono::nanoseconds>{4s});
+}
+
+TEST_CASE("time stands still while a node is cut off, also in the next round") {
+  Chaos chaos({1, {{ChaosFault::partition, 10s, 8s}}, {}});
+  TimePoint now{};
+  chaos.round_runs(0, now);
+  now = *chaos.deadline();
+  const auto struck_at = now;
+  REQUIRE(chaos.strike(4, now)->length == 8s);
+  const auto next = *chaos.deadline();
+  CHECK(next >= struck_at + 8s + 5s);
+  chaos.round_runs(0, now + 1s);  // as after any event
+  CHECK(*chaos.deadline() == next);
+  chaos.round_ends(struck_at + 3s);
+  CHECK_FALSE(chaos.deadline().has_value());
+  chaos.round_runs(1, struck_at + 4s);
+  CHECK(*chaos.deadline() == next);
+}
+
+TEST_CASE("a partition counts as recovered from only where it has ended the round") {
+  Chaos chaos({1, {{ChaosFault::partition, 100s, 2s}}, {}});
+  TimePoint now{};
+  chaos.round_runs(0, now);
+  now = *chaos.deadline();
+  REQUIRE(chaos.strike(4, now));
+  const bool is_by_partition = GENERATE(true, false);
+  now += is_by_partition ? 4s : 5s;  // twice its length, and more
+  chaos.round_ends(now);
+  chaos.round_ends(now + 30s);  // once more, as after any event
+  chaos.round_runs(1, now + 31s);
+  CHECK(chaos.summary().partitions == 1);
+  CHECK(chaos.summary().recoveries == (is_by_partition ? std::vector<std::chrono::nanoseconds>{35s}
+                                                       : std::vector<std::chrono::nanoseconds>{}));
 }

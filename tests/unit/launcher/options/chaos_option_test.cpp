@@ -25,6 +25,19 @@ TEST_CASE("the option --chaos: a seed, faults and how often they come") {
   CHECK_FALSE(parse_chaos("18446744073709551615,kill=0.5")->faults_max.has_value());
 }
 
+TEST_CASE("the option --chaos has faults of the rendezvous") {
+  const auto plan = parse_chaos("1,service=1m,partition=30s/5s");
+  REQUIRE(plan.has_value());
+  REQUIRE(plan->rows.size() == 2);
+  CHECK(plan->rows[0].fault == ChaosFault::service);
+  CHECK(plan->rows[0].every == 1min);
+  CHECK(plan->rows[1].fault == ChaosFault::partition);
+  CHECK(plan->rows[1].every == 30s);
+  CHECK(plan->rows[1].length == 5s);
+  CHECK(plan->has(ChaosFault::service));
+  CHECK_FALSE(plan->has(ChaosFault::kill));
+}
+
 TEST_CASE("what is wrong in --chaos is named") {
   const auto problem = [](const std::string& text) {
     const auto plan = parse_chaos(text);
@@ -36,12 +49,15 @@ TEST_CASE("what is wrong in --chaos is named") {
     CHECK_THAT(problem(text),
                StartsWith("--chaos: expected SEED,FAULT=EVERY,..., as in --chaos=7,"));
   CHECK_THAT(problem("7,faults=3"), StartsWith("--chaos: no fault is given; expected SEED,"));
-  CHECK_THAT(problem("7,"), StartsWith("--chaos: : the faults are kill, stop and delay"));
+  CHECK_THAT(problem("7,"), StartsWith("--chaos: : the faults are kill, stop, delay,"));
   CHECK_THAT(problem("7,burn=3"),
-             StartsWith("--chaos: burn=3: the faults are kill, stop and delay"));
+             StartsWith("--chaos: burn=3: the faults are kill, stop, delay, service and"));
   CHECK_THAT(problem("7,kill"), StartsWith("--chaos: kill: expected a time, 1 ms or longer"));
   CHECK_THAT(problem("7,kill=0"), StartsWith("--chaos: kill=0: expected a time"));
-  CHECK_THAT(problem("7,kill=1s/2s"), StartsWith("--chaos: kill=1s/2s: only delay has a second"));
+  CHECK_THAT(problem("7,kill=1s/2s"), StartsWith("--chaos: kill=1s/2s: only delay and partition"));
+  CHECK_THAT(problem("7,service=1s/2s"), StartsWith("--chaos: service=1s/2s: only delay and"));
+  CHECK_THAT(problem("7,partition=1s"),
+             StartsWith("--chaos: partition=1s: expected partition=EVERY/LENGTH"));
   CHECK_THAT(problem("7,delay=1s"), StartsWith("--chaos: delay=1s: expected delay=EVERY/LENGTH"));
   CHECK_THAT(problem("7,delay=1s/x"), StartsWith("--chaos: delay=1s/x: expected a time behind"));
   CHECK_THAT(problem("7,kill=1s,kill=2s"), StartsWith("--chaos: kill=2s: kill is given twice"));

@@ -335,3 +335,12 @@ TEST_CASE("a dry run tells the faults of --chaos") {
              Contains("chaos        seed 7; kill a worker about every 30.0 s; delay a worker about "
                       "every 10.0 s, for 500 ms; 20 faults\n"));
 }
+
+TEST_CASE("a dry run tells the faults of the rendezvous, which needs several nodes") {
+  const std::vector<std::string> several{"--nnodes=2", "--rdzv-backend=c10d",
+                                         "--rdzv-endpoint=127.0.0.1:29400",
+                                         "--chaos=7,service=30s,partition=1m/5s", "t.py"};
+  CHECK_THAT(dry_run_text(planned(several, Machine{}), {}),
+             Contains("chaos        seed 7; kill the rendezvous about every 30.0 s; cut a node "
+                      "from the rendezvous about every 60.0 s, for 5.00 s\n"));
+}

@@ -8,7 +8,8 @@ using launcher::chaos_text;
 using launcher::recovery_times;
 
 TEST_CASE("the report counts faults by kind, and says how long recoveries took") {
-  agent::ChaosSummary chaos{.seed = 7, .kills = 0, .stops = 0, .delays = 0, .recoveries = {}};
+  agent::ChaosSummary chaos;
+  chaos.seed = 7;
   CHECK(chaos_text(chaos) == "ddprun: chaos (seed 7): 0 faults\n");
   chaos.delays = 1;
   CHECK(chaos_text(chaos) == "ddprun: chaos (seed 7): 1 fault (1 delay)\n");
@@ -18,6 +19,10 @@ TEST_CASE("the report counts faults by kind, and says how long recoveries took")
       chaos_text(chaos) ==
       "ddprun: chaos (seed 7): 3 faults (2 kill, 1 delay); 1 recovery: 2 ms (median), 2 ms (p90), "
       "2 ms (longest)\n");
+  chaos.services = 1;
+  chaos.partitions = 4;
+  CHECK_THAT(chaos_text(chaos), Catch::Matchers::Contains(
+                                    "8 faults (2 kill, 1 delay, 1 service, 4 partition); 1 rec"));
 }
 
 TEST_CASE("percentiles of recoveries are those of the nearest rank") {
