@@ -131,7 +131,7 @@ class ServiceConnection {
   bool is_cut_ = false;
   bool connects_at_heal_ = false;
   std::vector<boost::asio::posix::stream_descriptor>
-      cut_sockets_;  // whose end must not be seen yet
+      cut_sockets_;  // their ends must not be seen yet
 };
 
 }  // namespace ddprun::rdzv
