@@ -10,7 +10,7 @@ using test::Script;
 
 namespace {
 
-proto::JobSettings nodes(int min, int max) {
+proto::JobSettings stepping_back(int min, int max) {
   proto::JobSettings settings = test::nodes(min, max, 20);
   settings.failing_nodes_step_back = true;
   return settings;
@@ -66,7 +66,7 @@ using Names = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("a node on which two rounds in a row failed first gives its place to a spare") {
-  Failing job(nodes(2, 2));
+  Failing job(stepping_back(2, 2));
   job.join_all({"a", "b", "spare"});
   job.fail_on("a");
   CHECK(job.in_round() == Names{"a", "b"});
@@ -88,7 +88,7 @@ TEST_CASE("a node on which two rounds in a row failed first gives its place to a
 }
 
 TEST_CASE("without a spare a node that fails again and again keeps its place") {
-  Failing job(nodes(1, 2));
+  Failing job(stepping_back(1, 2));
   job.join_all({"a", "b"});
   for (int i = 0; i < 4; ++i) job.fail_on("a");
   CHECK(job.in_round() == Names{"a", "b"});
@@ -110,7 +110,7 @@ TEST_CASE("without a spare a node that fails again and again keeps its place") {
 }
 
 TEST_CASE("a row of failures ends") {
-  Failing job(nodes(2, 3));
+  Failing job(stepping_back(2, 3));
   job.join_all({"a", "b", "c", "spare"});
   job.fail_on("a");
   SECTION("when a round fails first on another node") { job.fail_on("b"); }
@@ -129,7 +129,7 @@ TEST_CASE("a row of failures ends") {
 }
 
 TEST_CASE("a node that has stepped back is the last spare") {
-  Failing job(nodes(2, 2));
+  Failing job(stepping_back(2, 2));
   job.join_all({"a", "b", "c"});
   job.fail_on("a");
   job.fail_on("a");
@@ -166,7 +166,7 @@ TEST_CASE("a node that has stepped back is the last spare") {
 }
 
 TEST_CASE("two nodes that fail in turns change places, each after two failures") {
-  Failing job(nodes(1, 1));
+  Failing job(stepping_back(1, 1));
   job.join_all({"a", "b"});
   for (const char* failing : {"a", "a", "b", "b", "a", "a"}) {
     REQUIRE(job.in_round() == Names{failing});
@@ -177,7 +177,7 @@ TEST_CASE("two nodes that fail in turns change places, each after two failures")
 
 TEST_CASE(
     "a spare is checked before it gets the place, which stays the failing node's if it fails") {
-  Failing job(nodes(2, 2));
+  Failing job(stepping_back(2, 2));
   job.checks_first = true;
   const auto answer = [&](const std::string& agent, bool passed) {
     job.say(agent, proto::Checked{job.newest<proto::Check>(agent).number, passed});
@@ -207,7 +207,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the place of a node that insists on its rank is no other's") {
-  Failing job(nodes(2, 2));
+  Failing job(stepping_back(2, 2));
   for (const int rank : {0, 1}) {
     proto::Join join = job.join_of(std::string(1, static_cast<char>('a' + rank)));
     join.requested_group_rank = rank;
@@ -231,7 +231,7 @@ TEST_CASE("the place of a node that insists on its rank is no other's") {
 }
 
 TEST_CASE("a failing node that comes back too late has not stepped back") {
-  Failing job(nodes(1, 2));
+  Failing job(stepping_back(1, 2));
   job.join_all({"a", "b"});
   job.fail_on("a");
   job.fail("a", 0);
@@ -254,7 +254,7 @@ TEST_CASE("in a job that an older agent began every node keeps its place") {
 }
 
 TEST_CASE("a job that goes on from a snapshot knows which nodes have failed and stepped back") {
-  Failing job(nodes(2, 2));
+  Failing job(stepping_back(2, 2));
   job.join_all({"a", "b", "c", "d"});
   job.fail_on("a");
   job.fail_on("a");
