@@ -17,6 +17,8 @@ import package_files  # noqa: E402
 
 DIST = test_package.HOME / "dist"
 TARBALL = f"ddprun-{package_files.version()}-linux-x86_64"
+# The mirror and debootstrap's script for every release of Ubuntu: Debian 12's debootstrap has no name yet for that of 2024.
+UBUNTU = ("http://archive.ubuntu.com/ubuntu", "gutsy")
 TRAIN = ("train", "--shards=2", "--max-steps=20", "--checkpoint-every=off")
 # In namespaces of its own, so that its mounts and processes end with it.
 INSIDE = """set -e
@@ -52,13 +54,13 @@ class Userlands(unittest.TestCase):
                               stdin=subprocess.DEVNULL, cwd=cls.folder)
         cls.weights = trained_weights(done)
 
-    def install(self, release, *options):
+    def install(self, release, *options, source=()):
         """A minimal installation with the tarball unpacked in it; the test is skipped where its packages cannot be had."""
         root = self.folder / release
         self.addCleanup(shutil.rmtree, root)
         root.mkdir()
-        done = subprocess.run(["debootstrap", "--variant=minbase", *options, release, root], capture_output=True, text=True, check=False, timeout=1200,
-                              stdin=subprocess.DEVNULL)
+        done = subprocess.run(["debootstrap", "--variant=minbase", *options, release, root, *source], capture_output=True, text=True, check=False,
+                              timeout=1200, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             errors = re.findall(r"(?m)^E: .*", done.stdout + done.stderr)
             self.skipTest(f"{release} cannot be installed here: {errors[0] if errors else done.stderr[-500:]}")
@@ -87,7 +89,7 @@ class Userlands(unittest.TestCase):
 
     def test_the_programs_run_on_a_glibc_that_is_older_than_what_the_packages_ask_for(self):
         # No mirror in use has a system with 2.28 itself; the one before it shows more.
-        root = self.install("bionic")
+        root = self.install("bionic", source=UBUNTU)
         self.assertEqual(self.glibc(root), "glibc 2.27")
         done = self.run_in(root, f"/opt/{TARBALL}/check")
         self.assertEqual((done.returncode, done.stdout), (1, "ddprun: needs glibc 2.28 or newer, this system has 2.27\n"), done.stderr)
@@ -100,18 +102,18 @@ class Userlands(unittest.TestCase):
         self.check_wheel(root)
 
     def test_ubuntu_20_04_trains_by_the_tarball(self):
-        root = self.install("focal")  # its Python is older than the wheel's oldest
+        root = self.install("focal", source=UBUNTU)  # its Python is older than the wheel's oldest
         self.assertEqual(self.glibc(root), "glibc 2.31")
         self.check_tarball(root)
 
     def test_ubuntu_22_04_trains_by_the_wheel_and_the_tarball(self):
-        root = self.install("jammy", "--components=main,universe", "--include=python3-venv")
+        root = self.install("jammy", "--components=main,universe", "--include=python3-venv", source=UBUNTU)
         self.assertEqual(self.glibc(root), "glibc 2.35")
         self.check_tarball(root)
         self.check_wheel(root)
 
     def test_ubuntu_24_04_trains_by_the_wheel_and_the_tarball(self):
-        root = self.install("noble", "--components=main,universe", "--include=python3-venv")
+        root = self.install("noble", "--components=main,universe", "--include=python3-venv", source=UBUNTU)
         self.assertEqual(self.glibc(root), "glibc 2.39")
         self.check_tarball(root)
         self.check_wheel(root)
