@@ -186,7 +186,7 @@ TEST_CASE("a node that --chaos cuts off for longer than its lease comes back") {
   job.open_gate();
   job.succeed();
   CHECK(faults_of(job) ==
-        std::vector<std::string>{"fault 1: no connection to the rendezvous for 2.00 s"});
+        std::vector<std::string>{"fault 1: no connection to the rendezvous for 2.0 s"});
   const auto chaos = job.chaos();
   CHECK(chaos["partition"] == 1);
   CHECK(chaos["recoveries"] == 1);
