@@ -342,5 +342,5 @@ TEST_CASE("a dry run tells the faults of the rendezvous, which needs several nod
                                          "--chaos=7,service=30s,partition=1m/5s", "t.py"};
   CHECK_THAT(dry_run_text(planned(several, Machine{}), {}),
              Contains("chaos        seed 7; kill the rendezvous about every 30.0 s; cut a node "
-                      "from the rendezvous about every 60.0 s, for 5.00 s\n"));
+                      "from the rendezvous about every 1 min 0 s, for 5.0 s\n"));
 }
