@@ -202,8 +202,12 @@ TEST_CASE("the node that has the rendezvous ends the job when it fails its check
   ManyNodes job;
   auto options = job.c10d("2");
   const std::string gate = job.gate();
-  options.push_back("--preflight=until test -e " + gate + "; do sleep 0.02; done; exit 1");
+  options.push_back("--preflight=echo begun; until test -e " + gate +
+                    "; do sleep 0.02; done; exit 1");
   Child& host = job.start(options);
+  // The rendezvous asks for the check, so it is there, and not in the other one.
+  REQUIRE(host.wait_for(
+      [](const auto&, const auto& err) { return has(err, "[preflight] begun\n"); }));
   auto others = job.c10d("2");
   others.push_back("--preflight=true");
   Child& other = job.start(others);
@@ -216,5 +220,5 @@ TEST_CASE("the node that has the rendezvous ends the job when it fails its check
   CHECK(first.status == kExitUnsound);
   CHECK(second.status == kExitNoRound);
   CHECK(has(second.err,
-            "failed its check (--preflight): exited with code 1; the rendezvous runs there"));
+            "failed its check (--preflight): exited with code 1: begun; the rendezvous runs there"));
 }
