@@ -206,8 +206,8 @@ TEST_CASE("the node that has the rendezvous ends the job when it fails its check
                     "; do sleep 0.02; done; exit 1");
   Child& host = job.start(options);
   // The rendezvous asks for the check, so it is there, and not in the other one.
-  REQUIRE(host.wait_for(
-      [](const auto&, const auto& err) { return has(err, "[preflight] begun\n"); }));
+  REQUIRE(
+      host.wait_for([](const auto&, const auto& err) { return has(err, "[preflight] begun\n"); }));
   auto others = job.c10d("2");
   others.push_back("--preflight=true");
   Child& other = job.start(others);
@@ -219,6 +219,7 @@ TEST_CASE("the node that has the rendezvous ends the job when it fails its check
   INFO(first.err + second.err);
   CHECK(first.status == kExitUnsound);
   CHECK(second.status == kExitNoRound);
-  CHECK(has(second.err,
-            "failed its check (--preflight): exited with code 1: begun; the rendezvous runs there"));
+  CHECK(
+      has(second.err,
+          "failed its check (--preflight): exited with code 1: begun; the rendezvous runs there"));
 }
