@@ -33,11 +33,11 @@ Chaos::Chaos(ChaosPlan plan) : plan_(std::move(plan)), ranks_(plan_.seed) {
 
 void Chaos::round_runs(std::uint64_t round, TimePoint now) {
   if (round_ == round) {
-    if (struck_at_ && !outlived_at_) return;  // its end is on its way
+    if (blow_ && !blow_->outlived_at) return;  // its end is on its way
   } else {
-    if (struck_at_ && summary_.recoveries.size() < kRecoveriesMax)
-      summary_.recoveries.push_back(now - *struck_at_);
-    struck_at_.reset();
+    if (blow_ && summary_.recoveries.size() < kRecoveriesMax)
+      summary_.recoveries.push_back(now - blow_->at);
+    blow_.reset();
   }
   round_ = round;
   if (!since_) since_ = std::max(now, partition_ends_at_);
@@ -47,7 +47,7 @@ void Chaos::round_ends(TimePoint now) {
   if (!since_) return;
   ran_ += std::max<std::chrono::nanoseconds>(now - *since_, std::chrono::nanoseconds(0));
   since_.reset();
-  if (outlived_at_ && now > *outlived_at_) struck_at_.reset();
+  if (blow_ && blow_->outlived_at && now > *blow_->outlived_at) blow_.reset();
 }
 
 bool Chaos::over() const { return plan_.faults_max && strikes_ >= *plan_.faults_max; }
@@ -73,41 +73,19 @@ std::optional<ChaosStrike> Chaos::strike(int world_size, TimePoint now) {
   row.next += gap(row.random, row.row.every);
   const int rank = static_cast<int>(ranks_() % static_cast<std::uint64_t>(world_size));
   if (row.row.fault == ChaosFault::partition) {
-    struck_at_ = now;
-    outlived_at_ = now + 2 * row.row.length;
+    blow_ = Blow{now, now + 2 * row.row.length};
     since_ = partition_ends_at_ = now + row.row.length;
   } else if (row.row.fault != ChaosFault::delay) {
-    struck_at_ = now;
-    outlived_at_.reset();
+    blow_ = Blow{now, std::nullopt};
     since_.reset();
   }
-  count(row.row.fault);
+  ++summary_.faults[row.row.fault];
   return ChaosStrike{++strikes_, row.row.fault, rank, row.row.length};
 }
 
-void Chaos::count(ChaosFault fault) {
-  switch (fault) {
-    case ChaosFault::kill:
-      ++summary_.kills;
-      break;
-    case ChaosFault::stop:
-      ++summary_.stops;
-      break;
-    case ChaosFault::delay:
-      ++summary_.delays;
-      break;
-    case ChaosFault::service:
-      ++summary_.services;
-      break;
-    case ChaosFault::partition:
-      ++summary_.partitions;
-      break;
-  }
-}
-
 void Chaos::missed(TimePoint now) {
-  if (struck_at_) since_ = now;
-  struck_at_.reset();
+  if (blow_) since_ = now;
+  blow_.reset();
 }
 
 ChaosSummary Chaos::summary() const {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <random>
 #include <vector>
@@ -24,11 +25,7 @@ struct ChaosStrike {
 /// For the report.
 struct ChaosSummary {
   std::uint64_t seed = 0;
-  int kills = 0;
-  int stops = 0;
-  int delays = 0;
-  int services = 0;
-  int partitions = 0;
+  std::map<ChaosFault, int> faults;  ///< how many of each kind; none: not in it
   /// From each fault that ended its round until all workers of the next one were started, sorted.
   /// Of very many the first ones.
   std::vector<std::chrono::nanoseconds> recoveries;
@@ -61,9 +58,14 @@ class Chaos {
     std::mt19937_64 random;
     std::chrono::nanoseconds next;  // by our own time
   };
+  /// A fault that ends its round. One with `outlived_at` may do so, and has not if the round still
+  /// runs then.
+  struct Blow {
+    TimePoint at;
+    std::optional<TimePoint> outlived_at;
+  };
   [[nodiscard]] std::size_t next_row() const;
   [[nodiscard]] bool over() const;
-  void count(ChaosFault fault);
 
   const ChaosPlan plan_;
   std::vector<Row> rows_;
@@ -72,8 +74,7 @@ class Chaos {
   std::optional<TimePoint> since_;   // it counts; none: it stands still
   TimePoint partition_ends_at_{};    // it does not count before
   std::optional<std::uint64_t> round_;
-  std::optional<TimePoint> struck_at_;    // the round, by a fault that ends it, or may do so:
-  std::optional<TimePoint> outlived_at_;  // not any more after that; none: it does
+  std::optional<Blow> blow_;  // to the round
   int strikes_ = 0;
   ChaosSummary summary_;
 };

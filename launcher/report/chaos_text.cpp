@@ -24,16 +24,10 @@ RecoveryTimes recovery_times(const agent::ChaosSummary& chaos) {
 std::string chaos_text(const agent::ChaosSummary& chaos) {
   std::string kinds;
   int all = 0;
-  const auto add = [&](int count, agent::ChaosFault fault) {
+  for (const auto& [fault, count] : chaos.faults) {
     all += count;
-    if (count > 0)
-      kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, to_string(fault));
-  };
-  add(chaos.kills, agent::ChaosFault::kill);
-  add(chaos.stops, agent::ChaosFault::stop);
-  add(chaos.delays, agent::ChaosFault::delay);
-  add(chaos.services, agent::ChaosFault::service);
-  add(chaos.partitions, agent::ChaosFault::partition);
+    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, to_string(fault));
+  }
   std::string text = fmt::format("ddprun: chaos (seed {}): {}{}", chaos.seed, counted(all, "fault"),
                                  kinds.empty() ? "" : " (" + kinds + ")");
   if (!chaos.recoveries.empty()) {

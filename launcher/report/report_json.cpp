@@ -169,13 +169,12 @@ Json unsound_json(const std::vector<proto::UnsoundNode>& unsound) {
 }
 
 Json chaos_json(const agent::ChaosSummary& chaos) {
-  Json json = {{"seed", chaos.seed},
-               {"kill", chaos.kills},
-               {"stop", chaos.stops},
-               {"delay", chaos.delays},
-               {"service", chaos.services},
-               {"partition", chaos.partitions},
-               {"recoveries", chaos.recoveries.size()}};
+  Json json = {{"seed", chaos.seed}};
+  for (const agent::ChaosFault fault : agent::kChaosFaults) {
+    const auto count = chaos.faults.find(fault);
+    json[std::string(to_string(fault))] = count == chaos.faults.end() ? 0 : count->second;
+  }
+  json["recoveries"] = chaos.recoveries.size();
   if (chaos.recoveries.empty()) return json;
   const RecoveryTimes times = recovery_times(chaos);
   json["recovery_median_seconds"] = in_seconds(times.median);

@@ -116,7 +116,7 @@ TEST_CASE("a recovery lasts from the fault until the next round runs") {
   now += 5ms;
   chaos.round_runs(1, now);
   CHECK(chaos.summary().recoveries == std::vector<std::chrono::nanoseconds>{5ms});
-  CHECK(chaos.summary().kills == 1);
+  CHECK(chaos.summary().faults.at(ChaosFault::kill) == 1);
   now = *chaos.deadline();
   REQUIRE(chaos.strike(1, now));
   chaos.round_runs(2, now + 3ms);
@@ -162,7 +162,7 @@ TEST_CASE("the end of the service ends a round, and its recovery counts") {
   CHECK_FALSE(chaos.deadline().has_value());
   chaos.round_ends(now + 1s);
   chaos.round_runs(1, now + 4s);
-  CHECK(chaos.summary().services == 1);
+  CHECK(chaos.summary().faults.at(ChaosFault::service) == 1);
   CHECK(chaos.summary().recoveries == std::vector<std::chrono::nanoseconds>{4s});
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("a partition counts as recovered from only where it has ended the roun
   chaos.round_ends(now);
   chaos.round_ends(now + 30s);  // once more, as after any event
   chaos.round_runs(1, now + 31s);
-  CHECK(chaos.summary().partitions == 1);
+  CHECK(chaos.summary().faults.at(ChaosFault::partition) == 1);
   CHECK(chaos.summary().recoveries == (is_by_partition ? std::vector<std::chrono::nanoseconds>{35s}
                                                        : std::vector<std::chrono::nanoseconds>{}));
 }

@@ -11,16 +11,16 @@ TEST_CASE("the report counts faults by kind, and says how long recoveries took")
   agent::ChaosSummary chaos;
   chaos.seed = 7;
   CHECK(chaos_text(chaos) == "ddprun: chaos (seed 7): 0 faults\n");
-  chaos.delays = 1;
+  chaos.faults[agent::ChaosFault::delay] = 1;
   CHECK(chaos_text(chaos) == "ddprun: chaos (seed 7): 1 fault (1 delay)\n");
-  chaos.kills = 2;
+  chaos.faults[agent::ChaosFault::kill] = 2;
   chaos.recoveries = {2ms};
   CHECK(
       chaos_text(chaos) ==
       "ddprun: chaos (seed 7): 3 faults (2 kill, 1 delay); 1 recovery: 2 ms (median), 2 ms (p90), "
       "2 ms (longest)\n");
-  chaos.services = 1;
-  chaos.partitions = 4;
+  chaos.faults[agent::ChaosFault::service] = 1;
+  chaos.faults[agent::ChaosFault::partition] = 4;
   CHECK_THAT(chaos_text(chaos), Catch::Matchers::Contains(
                                     "8 faults (2 kill, 1 delay, 1 service, 4 partition); 1 rec"));
 }
