@@ -29,7 +29,7 @@ std::string_view cut(std::string_view text, std::size_t bytes_max) {
   return text.substr(0, end);
 }
 
-std::string quoted(std::string_view text) { return json_text(Json(text)); }
+std::string json_string(std::string_view text) { return json_text(Json(text)); }
 
 }  // namespace
 
@@ -98,10 +98,10 @@ void append_json_text(std::string& out, std::string_view text, std::size_t bytes
     out += '"';
     return;
   }
-  std::string written = quoted(cut(text, bytes_max));
+  std::string written = json_string(cut(text, bytes_max));
   if (written.size() > bytes_max) {  // replaced bytes became longer, or only its escapes are long
     const auto valid = Json::parse(written).get<std::string>();
-    if (valid.size() > bytes_max) written = quoted(cut(valid, bytes_max));
+    if (valid.size() > bytes_max) written = json_string(cut(valid, bytes_max));
   }
   out += written;
 }

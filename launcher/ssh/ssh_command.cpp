@@ -9,7 +9,7 @@ namespace {
 
 /// One word for any login shell: sh and its relatives, csh, fish. Within single quotes only the
 /// single quote itself is special to all of them (and the backslash before it, to fish).
-std::string quoted(std::string_view word) {
+std::string shell_word(std::string_view word) {
   std::string text = "'";
   for (const char c : word) {
     if (c == '\'') {
@@ -66,8 +66,8 @@ std::string remote_command(const SshCommand& command, const std::string& socket)
       "echo \"$0: not found, or not executable\" >&2; exit 127",
       kNodeArgument, any);
   const std::string path = is_told ? command.remote_path : command.own_path;
-  return fmt::format("exec sh -c {} {} {}", quoted(script), quoted(path.empty() ? "ddprun" : path),
-                     quoted(socket));
+  return fmt::format("exec sh -c {} {} {}", shell_word(script),
+                     shell_word(path.empty() ? "ddprun" : path), shell_word(socket));
 }
 
 std::vector<std::string> ssh_arguments(const SshCommand& command, const std::string& host,
