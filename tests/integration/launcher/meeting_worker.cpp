@@ -46,15 +46,19 @@ bool is_alone(const std::string& folder) {
   return pwrite(file, round.data(), round.size(), 0) == static_cast<ssize_t>(round.size());
 }
 
-/// For ever; short lines at the end of a file do not mix with those of others.
+/// Once now, and then for ever; short lines at the end of a file do not mix with those of others.
 void log_life(const std::string& path) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  for (;; usleep(5'000)) {
+  const auto write_line = [file] {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     const std::string line = variable("DDPRUN_ROUND") + " " +
                              std::to_string(std::chrono::nanoseconds(now).count()) + "\n";
-    if (write(file, line.data(), line.size()) < 0) return;
-  }
+    return write(file, line.data(), line.size()) > 0;
+  };
+  write_line();  // also of a worker that ends before the thread runs
+  std::thread([write_line] {
+    while (write_line()) usleep(5'000);
+  }).detach();
 }
 
 bool meet() {
@@ -96,7 +100,7 @@ int main(int argc, char** argv) {
     } else if (action == "alone" && i + 1 < argc) {
       i += 2;
     } else if (action == "log" && i + 1 < argc) {
-      std::thread(log_life, argv[i + 1]).detach();
+      log_life(argv[i + 1]);
       i += 2;
     } else if (action == "until" && i + 1 < argc) {
       while (!std::filesystem::exists(argv[i + 1])) usleep(5'000);
