@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "machine/cpus/cpu_set.hpp"
 #include "machine/processes/containment_level.hpp"
 #include "machine/processes/stop_settings.hpp"
+#include "proto/encryption.hpp"
 #include "proto/job_settings.hpp"
 #include "rendezvous/service/hosting.hpp"
 
@@ -69,6 +71,9 @@ struct RendezvousSettings {
   std::string local_addr;    ///< by which others reach this node; empty: by which it reaches them
   std::string secret;        ///< that every agent of the job has; empty: none
   bool needs_proof = false;  ///< join no rendezvous that does not have it
+  /// Encrypts what crosses the network between nodes and their rendezvous, with the secret. Null:
+  /// it is not encrypted.
+  std::shared_ptr<const proto::Encrypter> encrypter;
   std::chrono::nanoseconds lease = std::chrono::seconds(15);
   std::chrono::nanoseconds lost_timeout = std::chrono::seconds(300);
 };

@@ -37,10 +37,32 @@ ControlChannel::ControlChannel(Settings settings) : settings_(std::move(settings
   append_frame(encode_hello(settings_.hello));
 }
 
+void ControlChannel::append(std::string_view bytes) {
+  if (!settings_.encryption) return parser_.append(bytes);
+  if (undecryptable_) return;
+  std::string plain;
+  undecryptable_ = settings_.encryption->decrypt(bytes, plain);
+  parser_.append(plain);
+}
+
+std::string ControlChannel::take_output() {
+  std::string frames = std::exchange(output_, {});
+  if (!settings_.encryption) return frames;
+  if (!frames.empty()) settings_.encryption->encrypt(frames);
+  return settings_.encryption->take_output();
+}
+
+const std::string* ControlChannel::claimed_run_id() const {
+  if (peer_) return &peer_->run_id;
+  if (!settings_.encryption || settings_.encryption->run_id().empty()) return nullptr;
+  return &settings_.encryption->run_id();
+}
+
 Result<std::optional<std::string_view>> ControlChannel::next() {
   while (stage_ != Stage::failed) {
     auto frame = parser_.next_view();
     if (!frame) return frame.error();
+    if (!*frame && undecryptable_) return undecryptable_;
     if (!*frame) return std::optional<std::string_view>();
     if (stage_ == Stage::open) {
       if (!incoming_) return *frame;

@@ -3,12 +3,13 @@
 // from then on every frame is tagged.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.hpp"
+#include "proto/encryption.hpp"
 #include "proto/frame.hpp"
 #include "proto/frame_tag.hpp"
 
@@ -28,18 +29,21 @@ class ControlChannel {
     bool needs_proof = false;  ///< of a client: it talks to no service that has no secret
     /// Of a service that has more than one: the secret for the run id of a client's hello, in the
     /// place of `secret`. Empty: there is none for it, and no proof is right.
-    std::function<std::string(const std::string& run_id)> secret_for = {};
+    SecretFor secret_for = {};
+    /// Everything goes through it, the hellos as well. Null: nothing is encrypted.
+    std::unique_ptr<Encryption> encryption = nullptr;
   };
 
   /// Its hello is in the output at once.
   explicit ControlChannel(Settings settings);
 
-  void append(std::string_view bytes) { parser_.append(bytes); }
+  void append(std::string_view bytes);
   /// The next message's body, valid until the next call; none: more bytes are needed. A client may
   /// read a `refused` before the channel is open.
   /// Errors, after which the connection must be dropped: malformed; too_large; version_mismatch;
   /// not_authentic: a proof or a tag is wrong; secret_missing: the service asks for a proof and we
-  /// have no secret; proof_missing: the service has no secret.
+  /// have no secret; proof_missing: the service has no secret; not_encrypted: we encrypt and it
+  /// does not. What is in the output then tells the other side.
   Result<std::optional<std::string_view>> next();
 
   /// Appends a message to the output. Before the channel is open only a `refused` of the service
@@ -52,10 +56,13 @@ class ControlChannel {
   [[nodiscard]] bool is_proven() const { return is_open() && incoming_.has_value(); }
   /// Null: its hello has not arrived.
   [[nodiscard]] const Hello* peer() const { return peer_ ? &*peer_ : nullptr; }
+  /// Of a service: the job that the client has named; it may not have its secret. Null: none yet.
+  [[nodiscard]] const std::string* claimed_run_id() const;
+  [[nodiscard]] bool is_encrypted() const { return settings_.encryption != nullptr; }
   [[nodiscard]] bool peer_is_newer() const { return peer_ && is_newer(*peer_, settings_.hello); }
 
   /// Bytes to send, in front of all that come later.
-  std::string take_output() { return std::exchange(output_, {}); }
+  std::string take_output();
   [[nodiscard]] std::size_t output_bytes() const { return output_.size(); }
 
  private:
@@ -71,6 +78,7 @@ class ControlChannel {
   Settings settings_;
   Stage stage_ = Stage::hello;
   FrameParser parser_{kFrameBytesBeforeProof};
+  ErrorCode undecryptable_;
   std::optional<Hello> peer_;
   std::optional<TaggedFrames> incoming_;
   std::optional<TaggedFrames> outgoing_;

@@ -31,6 +31,8 @@ class Category final : public boost::system::error_category {
         return "the rendezvous asks for a secret";
       case Errc::proof_missing:
         return "the rendezvous has no secret";
+      case Errc::not_encrypted:
+        return "it is not encrypted";
     }
     return "unknown error";
   }

@@ -18,6 +18,7 @@ enum class Errc {
   not_authentic,     ///< a frame's tag or a proof is wrong: another secret, or changed bytes
   secret_missing,    ///< the service asks for a proof and there is no secret here
   proof_missing,     ///< a proof is required here and the service has no secret
+  not_encrypted,     ///< the other side of a control connection does not encrypt it
 };
 
 const boost::system::error_category& error_category() noexcept;

@@ -51,11 +51,14 @@ Result<std::optional<std::string>> FrameParser::next() {
   return *view ? std::optional<std::string>(**view) : std::nullopt;
 }
 
-std::optional<bool> begins_control(std::string_view first_bytes) {
+std::optional<Opening> opening_of(std::string_view first_bytes) {
+  constexpr std::string_view kHandshakeRecord("\x16\x03", 2);
+  if (first_bytes.starts_with(kHandshakeRecord)) return Opening::encrypted_control;
+  if (!first_bytes.empty() && kHandshakeRecord.starts_with(first_bytes)) return std::nullopt;
   const std::string_view known = first_bytes.substr(0, kControlSignBytes);
   for (std::size_t i = 0; i < known.size(); ++i) {
-    if (i < 2 && known[i] != 0) return false;
-    if (i == 4) return known[i] == '{';
+    if (i < 2 && known[i] != 0) return Opening::other;
+    if (i == 4) return known[i] == '{' ? Opening::control : Opening::other;
   }
   return std::nullopt;
 }

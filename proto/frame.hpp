@@ -23,7 +23,7 @@ namespace ddprun::proto {
 inline constexpr std::size_t kFrameHeaderBytes = 4;
 inline constexpr std::size_t kFrameBytesMax = std::size_t{1} << 20;
 /// From a peer that has proven nothing yet. Its length has two zero bytes in front, by which
-/// begins_control() knows a control connection.
+/// opening_of() knows a control connection.
 inline constexpr std::size_t kFrameBytesBeforeProof = 0xffff;
 /// A parser that has given all its frames keeps at most so much memory: enough for a keep-alive.
 inline constexpr std::size_t kIdleBufferBytes = 256;
@@ -57,9 +57,14 @@ class FrameParser {
 };
 
 inline constexpr std::size_t kControlSignBytes = 5;
-/// Whether a connection that begins so is a control connection: the c10d protocol, which shares its
-/// port, never begins with a short frame's header and a brace. None: more bytes are needed.
-std::optional<bool> begins_control(std::string_view first_bytes);
+/// What a connection is for, by its first bytes.
+enum class Opening {
+  control,            ///< the header of a short frame and a brace
+  encrypted_control,  ///< a TLS handshake record (RFC 8446, section 5.1)
+  other,              ///< the c10d protocol, which shares the port: it begins neither way
+};
+/// None: more bytes are needed, at most kControlSignBytes.
+std::optional<Opening> opening_of(std::string_view first_bytes);
 
 /// Random bytes, fresh for each connection.
 using Nonce = std::array<std::uint8_t, 16>;

@@ -12,6 +12,7 @@ namespace {
 // What a hash is for is part of it: none can stand for another.
 constexpr std::string_view kForProof = "ddprun proof 1";
 constexpr std::string_view kForKey = "ddprun session key 1";
+constexpr std::string_view kForEncryption = "ddprun tls key 1";
 
 /// HMAC-SHA256 of parts. All but the last have a fixed length, so that no two lists of parts have
 /// the same bytes.
@@ -68,6 +69,10 @@ Proof proof(std::string_view secret, Side side, const Handshake& handshake) {
 
 bool is_same(const Proof& left, const Proof& right) {
   return sodium_memcmp(left.data(), right.data(), left.size()) == 0;
+}
+
+SessionKey encryption_key(std::string_view secret) {
+  return Hmac(secret).add(kForEncryption).result();
 }
 
 SessionKey session_key(std::string_view secret, const Handshake& handshake) {

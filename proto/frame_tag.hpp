@@ -32,6 +32,10 @@ using SessionKey = std::array<std::uint8_t, 32>;
 /// Of one connection.
 SessionKey session_key(std::string_view secret, const Handshake& handshake);
 
+/// The pre-shared key of TLS 1.3 (RFC 8446, section 4.2.11), of all connections with this secret.
+/// It does not tell the two sides apart; the proofs, which are exchanged under it, do.
+SessionKey encryption_key(std::string_view secret);
+
 inline constexpr std::size_t kTagBytes = 16;
 using Tag = std::array<std::uint8_t, kTagBytes>;
 /// Of the frame `counter`, from 0, that `from` sends.

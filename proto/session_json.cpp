@@ -70,8 +70,8 @@ inline constexpr auto kFields<Alive> = std::tuple{
 };
 template <>
 inline constexpr auto kNames<Refused::Why> = std::to_array<std::string_view>(
-    {"wrong_secret", "other_job", "limit", "broken", "no_fence", "elsewhere"});
-static_assert(kNames<Refused::Why>.size() == static_cast<int>(Refused::Why::elsewhere) + 1);
+    {"wrong_secret", "other_job", "limit", "broken", "no_fence", "elsewhere", "encryption"});
+static_assert(kNames<Refused::Why>.size() == static_cast<int>(Refused::Why::encryption) + 1);
 template <>
 inline constexpr std::string_view kKind<Refused> = "refused";
 template <>

@@ -95,6 +95,7 @@ std::string ServiceHost::serve(rdzv::StoreListener listener) {
   settings.service.lease = settings_.lease;
   settings.running_folder = rdzv::RunningFile::kFolder;
   settings.secret = settings_.secret;
+  settings.encrypter = settings_.encrypter;
   rdzv::Newcomers::Limits& newcomers = settings.newcomers;
   settings.has_few_files = newcomers_max_ < newcomers.places;
   newcomers.places = std::min(newcomers.places, newcomers_max_);

@@ -27,7 +27,8 @@ constexpr std::array kPrograms = {
         "timeout|on-silence|"
         "grace-period|kill-timeout|contain|signals-to-handle|forward-signals|standalone|"
         "master-addr|master-port|worker-store|store-allow-uid|rdzv-id|rdzv-backend|rdzv-endpoint|"
-        "rdzv-conf|node-rank|local-addr|port-range|grow-delay|rdzv-secret-file|rdzv-auth|make-"
+        "rdzv-conf|node-rank|local-addr|port-range|grow-delay|rdzv-secret-file|rdzv-auth|rdzv-tls|"
+        "make-"
         "secret|hosts|hostfile|ssh|remote-path|pass-env|ips|run-mode|elastic-level|dry-run|log-"
         "level|"
         "event-log-handler|monitor-interval|start-method"},
@@ -45,7 +46,8 @@ constexpr std::array kPrograms = {
         "inject-overflow-at"},
     ProgramOptions{
         "rdzvd",
-        "listen|listen-timeout|allow-uid|secret-file|secret-dir|state-dir|journal|no-old-dialect|"
+        "listen|listen-timeout|allow-uid|secret-file|secret-dir|tls|state-dir|journal|no-old-"
+        "dialect|"
         "max-clients|max-key-"
         "bytes|"
         "max-value-bytes|max-list-elements|max-request-bytes|max-waited-keys|max-unread-bytes|"

@@ -15,7 +15,7 @@ struct Excluded {
 /// What the launcher decides itself.
 constexpr const char* kRanks = "the order of the hosts gives their ranks";
 constexpr const char* kMeets = "the hosts meet through ssh";
-constexpr std::array<Excluded, 9> kExcluded{{
+constexpr std::array<Excluded, 10> kExcluded{{
     {"node-rank", kRanks},
     {"standalone", "a standalone job runs on this machine only"},
     {"rdzv-endpoint", kMeets},
@@ -23,6 +23,7 @@ constexpr std::array<Excluded, 9> kExcluded{{
     {"master-addr", "the first host is where the workers' store is"},
     {"local-addr", "each host has an address of its own"},
     {"rdzv-auth", "the job has a secret of its own"},
+    {"rdzv-tls", "ssh encrypts what the hosts say to each other"},
     {"make-secret", "the job has a secret of its own"},
     {"chaos", "faults are for the ddprun of one node"},
 }};

@@ -144,7 +144,8 @@ struct LaunchOptions {
   std::vector<Endpoint> more_endpoints;   ///< of several rdzvd, behind the first one
   RdzvConf rdzv_conf;
   RdzvAuth rdzv_auth = RdzvAuth::automatic;
-  std::string secret_file;          ///< empty: not given
+  std::string secret_file;  ///< empty: not given
+  bool rdzv_tls = false;
   std::optional<PortBounds> ports;  ///< empty: any
   WorkerStore worker_store = WorkerStore::agent;
   Containment containment = Containment::automatic;

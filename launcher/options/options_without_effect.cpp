@@ -33,13 +33,14 @@ std::vector<std::string> options_without_effect(const ParsedCommandLine& parsed,
   const Need log_size{"log files have no limit without --log-max-size=SIZE",
                       options.logs.lines.rotation.bytes_max > 0};
   const Need preflight{"no check runs without --preflight=COMMAND", !options.preflight.empty()};
-  const std::array<OptionWithNeed, 9> all{{
+  const std::array<OptionWithNeed, 10> all{{
       {"restart-window", restarts},
       {"restart-delay", restarts},
       {"min-uptime", restarts},
       {"no-restart-on", restarts},
       {"max-node-changes", nodes},
       {"grow-delay", nodes},
+      {"rdzv-tls", nodes},
       {"on-silence", log_timeout},
       {"log-keep", log_size},
       {"preflight-timeout", preflight},

@@ -150,6 +150,7 @@ Outcome<void> take_rendezvous(const ParsedCommandLine& parsed, LaunchOptions& op
   if (const auto taken = take_ports(parsed, options); !taken) return taken.error();
   if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();
   options.rdzv_auth = choice<RdzvAuth>(parsed, "rdzv-auth");
+  options.rdzv_tls = parsed.flag("rdzv-tls");
   options.secret_file = parsed.text("rdzv-secret-file");
   if (parsed.given("rdzv-secret-file") && options.secret_file.empty())
     return usage_error(parsed.spelling("rdzv-secret-file") + ": expected a file");

@@ -97,6 +97,7 @@ DryRunRows nodes_rows(const LaunchPlan& plan) {
       {"waits", waits},
       {"lost", fmt::format("a node after {} of silence, the rendezvous after {}",
                            describe(settings.lease), describe(settings.lost_timeout))}};
+  if (settings.encrypter) rows.emplace_back("encryption", settings.encrypter->description());
   if (elastic) {
     rows.emplace_back("grows", job.grow_delay ? describe(*job.grow_delay) + " after a new node"
                                               : std::string("never"));
@@ -108,22 +109,24 @@ nlohmann::ordered_json rendezvous_json(const LaunchPlan& plan) {
   using Json = nlohmann::ordered_json;
   const agent::RendezvousSettings& settings = *plan.agent.rendezvous;
   const proto::JobSettings& job = plan.agent.job;
-  return {{"min_nodes", job.min_nodes},
-          {"max_nodes", job.max_nodes},
-          {"node_rank", settings.node_rank ? Json(*settings.node_rank) : Json(nullptr)},
-          {"endpoint", to_string(settings.endpoint)},
-          {"more_ports", settings.more_ports},
-          {"more_endpoints", more_endpoints(settings)},
-          {"hosted_here", plan.hosting ? Json(plan.hosting->here) : Json(nullptr)},
-          {"hosted_by", hosting_text(plan, settings)},
-          {"secret", !settings.secret.empty()},
-          {"auth", word_of(settings.needs_proof ? RdzvAuth::required : RdzvAuth::automatic)},
-          {"join_timeout_seconds", seconds(job.join_timeout)},
-          {"last_call_seconds", seconds(job.last_call)},
-          {"lease_seconds", seconds(settings.lease)},
-          {"lost_timeout_seconds", seconds(settings.lost_timeout)},
-          {"grow_delay_seconds", job.grow_delay ? Json(seconds(*job.grow_delay)) : Json(nullptr)},
-          {"max_node_changes", job.max_node_changes ? Json(*job.max_node_changes) : Json(nullptr)}};
+  return {
+      {"min_nodes", job.min_nodes},
+      {"max_nodes", job.max_nodes},
+      {"node_rank", settings.node_rank ? Json(*settings.node_rank) : Json(nullptr)},
+      {"endpoint", to_string(settings.endpoint)},
+      {"more_ports", settings.more_ports},
+      {"more_endpoints", more_endpoints(settings)},
+      {"hosted_here", plan.hosting ? Json(plan.hosting->here) : Json(nullptr)},
+      {"hosted_by", hosting_text(plan, settings)},
+      {"secret", !settings.secret.empty()},
+      {"encryption", settings.encrypter ? Json(settings.encrypter->description()) : Json(nullptr)},
+      {"auth", word_of(settings.needs_proof ? RdzvAuth::required : RdzvAuth::automatic)},
+      {"join_timeout_seconds", seconds(job.join_timeout)},
+      {"last_call_seconds", seconds(job.last_call)},
+      {"lease_seconds", seconds(settings.lease)},
+      {"lost_timeout_seconds", seconds(settings.lost_timeout)},
+      {"grow_delay_seconds", job.grow_delay ? Json(seconds(*job.grow_delay)) : Json(nullptr)},
+      {"max_node_changes", job.max_node_changes ? Json(*job.max_node_changes) : Json(nullptr)}};
 }
 
 }  // namespace ddprun::launcher

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -78,6 +79,9 @@ struct Probes {
   /// See read_secret_file.
   std::function<boost::system::result<std::string, std::string>(const std::string& path)>
       read_secret;
+  /// See rendezvous/tls/tls.hpp.
+  std::function<boost::system::result<std::shared_ptr<const proto::Encrypter>, std::string>()>
+      open_tls;
   std::function<std::string()> boot_id;  ///< of the running kernel; empty: not known
   std::string executable_folder;         ///< of ddprun itself
   std::string host_name;

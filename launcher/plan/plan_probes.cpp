@@ -13,6 +13,7 @@
 #include "launcher/plan/plan.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
 #include "machine/cpus/usable_cpus.hpp"
+#include "rendezvous/tls/tls.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -75,6 +76,7 @@ Probes machine_probes() {
   probes.resolve_host = look_up_host;
   probes.own_addresses = rdzv::interface_addresses;
   probes.read_secret = read_secret_file;
+  probes.open_tls = rdzv::open_tls;
   probes.boot_id = [] {
     const auto id = read_small_file("/proc/sys/kernel/random/boot_id");
     return id ? std::string(trimmed(*id)) : std::string();

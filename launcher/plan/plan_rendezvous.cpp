@@ -295,6 +295,19 @@ Outcome<void> take_secret(const Given& given, RendezvousSettings& settings) {
   return {};
 }
 
+/// The key comes from the secret.
+Outcome<void> take_tls(const Given& given, RendezvousSettings& settings) {
+  if (!given.options.rdzv_tls) return {};
+  if (settings.secret.empty())
+    return usage_error(
+        "--rdzv-tls: the key comes from the job's secret, and there is none; make one with ddprun "
+        "--make-secret and copy it to each node");
+  auto opened = given.probes.open_tls();
+  if (!opened) return usage_error("--rdzv-tls: " + opened.error());
+  settings.encrypter = std::move(*opened);
+  return {};
+}
+
 /// Messages carry it as it is, or the nodes would never find their job.
 Outcome<void> check_run_id(const LaunchOptions& options) {
   if (!options.run_id) return {};
@@ -332,6 +345,7 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
       return checked.error();
     if (const auto taken = take_local_addr(given, plan, settings); !taken) return taken.error();
     if (const auto taken = take_secret(given, settings); !taken) return taken.error();
+    if (const auto taken = take_tls(given, settings); !taken) return taken.error();
   }
   if (const auto taken = take_times(given, plan, settings); !taken) return taken.error();
   if (options.request != Request::run) plan.hosting = hosting_now(settings, probes);

@@ -220,6 +220,9 @@ void ServiceConnection::begin_channel() {
   settings.hello = proto::rendezvous_hello(place_.run_id);
   settings.secret = place_.secret;
   settings.needs_proof = place_.needs_proof;
+  const bool is_through_network = attempt_->addr_length != 0;
+  if (place_.encrypter && is_through_network)
+    settings.encryption = place_.encrypter->client(place_.secret, place_.run_id);
   channel_.emplace(std::move(settings));
   hello_timer_.expires_after(kHelloTime);
   hello_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {

@@ -40,7 +40,9 @@ struct ServicePlace {
   std::string secret;  ///< empty: none
   /// A standby is an attempt that failed; else its answer is given to `said`.
   bool follows_standby = true;
-  bool needs_proof = false;   ///< talk to no service that has no secret
+  bool needs_proof = false;  ///< talk to no service that has no secret
+  /// Encrypts connections through a network, with the secret. Null: they are not encrypted.
+  std::shared_ptr<const proto::Encrypter> encrypter;
   OwnService* own = nullptr;  ///< asked first; borrowed. Null: the service is elsewhere
 };
 

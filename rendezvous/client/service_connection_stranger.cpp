@@ -1,5 +1,5 @@
-// What listens where the rendezvous should be is another program: the words of ServiceConnection for
-// that, and the question to it where it may be a store.
+// What listens where the rendezvous should be is another program: the words of ServiceConnection
+// for that, and the question to it where it may be a store.
 #include <string>
 
 #include "rendezvous/client/connection_attempt.hpp"

@@ -18,6 +18,10 @@ std::optional<proto::Refused> refusal_for(const ErrorCode& error) {
     return proto::Refused{Why::wrong_secret,
                           "it has another secret than this node; all need the same file "
                           "(--rdzv-secret-file)"};
+  if (error == proto::Errc::not_encrypted)
+    return proto::Refused{Why::encryption,
+                          "it does not encrypt its connections; start it with TLS, too "
+                          "(--rdzv-tls; rdzvd: --tls), or leave out --rdzv-tls here"};
   if (error == proto::Errc::version_mismatch)
     return proto::Refused{Why::broken,
                           "its ddprun has no protocol version in common with this one"};
@@ -26,7 +30,8 @@ std::optional<proto::Refused> refusal_for(const ErrorCode& error) {
 
 bool is_of_another_job(const proto::Refused& refused) {
   using Why = proto::Refused::Why;
-  return refused.why == Why::other_job || refused.why == Why::wrong_secret;
+  return refused.why == Why::other_job || refused.why == Why::wrong_secret ||
+         refused.why == Why::encryption;
 }
 
 }  // namespace ddprun::rdzv

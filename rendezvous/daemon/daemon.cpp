@@ -153,6 +153,7 @@ ServiceServerSettings service_settings(const DaemonOptions& options, DaemonLog& 
   ServiceServerSettings settings;
   settings.running_folder = RunningFile::kFolder;
   settings.secret = options.secret;
+  settings.encrypter = options.encrypter;
   settings.connections_max =
       std::min<std::uint64_t>(settings.connections_max, options.store.connections_max);
   settings.check_uid = options.store.check_uid;

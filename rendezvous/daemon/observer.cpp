@@ -26,6 +26,7 @@ ServicePlace place_of(const ObserverOptions& options) {
   place.port = *options.endpoint.port;
   place.run_id = options.run_id;
   place.secret = options.secret;
+  place.encrypter = options.encrypter;
   place.follows_standby = false;
   return place;
 }

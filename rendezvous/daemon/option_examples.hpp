@@ -15,6 +15,7 @@ inline std::vector<Term> option_examples() {
       {"--allow-uid", "rdzvd --allow-uid=1000,1001"},
       {"--secret-file", "rdzvd --listen=10.0.0.5:29400 --secret-file=secret"},
       {"--secret-dir", "rdzvd --listen=10.0.0.5:29400 --secret-dir=/etc/ddprun/secrets"},
+      {"--tls", "rdzvd --listen=10.0.0.5:29400 --secret-file=secret --tls"},
       {"--state-dir", "rdzvd --listen=10.0.0.5:29400 --state-dir=/var/lib/rdzvd"},
       {"--journal", "rdzvd --listen=10.0.0.5:29400 --journal=etcd://h1:2379,h2:2379,h3:2379"},
       {"--no-old-dialect", "rdzvd --no-old-dialect"},

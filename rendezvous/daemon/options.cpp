@@ -20,6 +20,7 @@
 #include "base/version.hpp"
 #include "proto/message_limits.hpp"
 #include "rendezvous/daemon/daemon_text.hpp"
+#include "rendezvous/tls/tls.hpp"
 
 namespace ddprun::rdzv {
 
@@ -47,6 +48,7 @@ struct Texts {
   std::chrono::nanoseconds listen_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds stats_interval{0};
+  bool tls = false;
   bool no_old_dialect = false;
 
   bool status = false;
@@ -80,6 +82,11 @@ void add_service_options(CommandLine& line, Texts& texts) {
             "Each tenant has its own secret: a file in DIR is named as a run id, or PREFIX* for "
             "all run ids that begin with PREFIX, and has the secret of these jobs. The longest "
             "name that fits counts. Files can be added, changed and removed while rdzvd runs");
+  line.flag(
+      "--tls", texts.tls,
+      "Encrypt the connections of agents and of --status and --fence: TLS 1.3 with a key "
+      "from the secret. Agents that do not encrypt (ddprun's option for it is --rdzv-tls) are "
+      "refused. The store's clients are not encrypted. Needs OpenSSL 1.1.1 or newer");
   line.text("--state-dir", texts.state_dir, "DIR",
             "Keep a journal of the jobs in this folder, which is made if needed. If rdzvd is "
             "started again with the same folder, the jobs continue without a restart. Keys of the "
@@ -175,9 +182,22 @@ std::string users_secret_file() {
   return access(path.c_str(), F_OK) == 0 ? path : "";
 }
 
+/// Null: none is wanted.
+std::shared_ptr<const proto::Encrypter> encrypter_for(const Texts& texts, bool has_secret) {
+  if (!texts.tls) return nullptr;
+  if (!has_secret)
+    throw UsageError(
+        "--tls: the key comes from a secret, and there is none: add --secret-file=FILE "
+        "(ddprun --make-secret makes one)");
+  auto opened = open_tls();
+  if (!opened) throw UsageError("--tls: " + opened.error());
+  return std::move(*opened);
+}
+
 /// All others are about serving.
-constexpr auto kObserverOptions = std::to_array<std::string_view>(
-    {"--status", "--fence", "--run-id", "--endpoint", "--json", "--secret-file", "--log-level"});
+constexpr auto kObserverOptions =
+    std::to_array<std::string_view>({"--status", "--fence", "--run-id", "--endpoint", "--json",
+                                     "--secret-file", "--tls", "--log-level"});
 
 /// `given`: the options on the command line.
 ObserverOptions observer(const Texts& texts, const std::vector<std::string>& given) {
@@ -212,6 +232,7 @@ ObserverOptions observer(const Texts& texts, const std::vector<std::string>& giv
   options.secret_file = texts.secret_file.value_or(users_secret_file());
   if (!options.secret_file.empty())
     options.secret = secret_in(options.secret_file, texts.secret_file.has_value());
+  options.encrypter = encrypter_for(texts, !options.secret.empty());
   options.json = texts.json;
   return options;
 }
@@ -262,6 +283,7 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
     if (options.secret_dir.empty())
       throw UsageError("--secret-dir: the name of a folder is missing");
   }
+  options.encrypter = encrypter_for(texts, texts.secret_file || texts.secret_dir);
   if (texts.state_dir) {
     if (texts.state_dir->empty()) throw UsageError("--state-dir: the name of a folder is missing");
     options.state_dir = *texts.state_dir;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -9,6 +10,7 @@
 
 #include "base/endpoint.hpp"
 #include "base/texts/log_level.hpp"
+#include "proto/encryption.hpp"
 #include "rendezvous/etcd/etcd_url.hpp"
 #include "rendezvous/service/tenants.hpp"
 #include "rendezvous/store/store_settings.hpp"
@@ -25,12 +27,13 @@ struct DaemonOptions {
   Endpoint listen;  ///< with its port
   std::chrono::milliseconds listen_timeout{30'000};
   LogLevel log_level = LogLevel::warning;
-  std::chrono::seconds stats_interval{0};  ///< 0: none
-  std::string secret;                      ///< that agents must prove; empty: none
-  std::string secret_dir;                  ///< with one for each tenant; empty: none
-  TenantLimits tenant_limits;              ///< with `secret_dir`
-  std::string state_dir;                   ///< for the journal of the jobs; empty: none
-  std::optional<EtcdPlace> etcd;           ///< for that, too; not both
+  std::chrono::seconds stats_interval{0};             ///< 0: none
+  std::string secret;                                 ///< that agents must prove; empty: none
+  std::string secret_dir;                             ///< with one for each tenant; empty: none
+  TenantLimits tenant_limits;                         ///< with `secret_dir`
+  std::shared_ptr<const proto::Encrypter> encrypter;  ///< for agents and observers; null: none
+  std::string state_dir;                              ///< for the journal of the jobs; empty: none
+  std::optional<EtcdPlace> etcd;                      ///< for that, too; not both
   StoreSettings store;
 };
 
@@ -41,6 +44,7 @@ struct ObserverOptions {
   std::string fence;        ///< the node to give up; empty: none, only the status is asked for
   std::string secret;       ///< empty: none
   std::string secret_file;  ///< that it is from
+  std::shared_ptr<const proto::Encrypter> encrypter;  ///< null: none
   bool json = false;
 };
 
@@ -51,7 +55,7 @@ struct DaemonExit {
 };
 
 /// `arguments` are those behind our own name. Looks up the names of users that --allow-uid gives,
-/// and reads the file of the secret.
+/// reads the file of the secret and, for --tls, opens OpenSSL.
 std::variant<DaemonOptions, ObserverOptions, DaemonExit> parse_daemon_options(
     const std::vector<std::string>& arguments);
 

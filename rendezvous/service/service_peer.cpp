@@ -63,21 +63,38 @@ void ServicePeer::look_at_first_bytes() {
         recv(self->socket_.native_handle(), first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
     if (count < 0 && would_block(errno)) return self->look_at_first_bytes();
     if (count <= 0) return self->end(false, "");
-    const auto control = proto::begins_control({first.data(), static_cast<std::size_t>(count)});
+    const auto opening = proto::opening_of({first.data(), static_cast<std::size_t>(count)});
     // Fewer bytes than that were no reason to wake us, so the other side has sent its last.
-    if (!control) return self->end(false, "it ended in the middle of its first bytes");
-    if (*control) {
-      wake_at(self->socket_.native_handle(), 1);
-      // Not before: a store's client may leave its replies unread for any time.
-      set_control_options(self->socket_.native_handle());
-      self->channel_.emplace(std::move(*self->settings_));
-      self->settings_.reset();
-      self->flush();
-      self->events_->controls(*self);
-      return self->await_bytes();
-    }
-    self->hand_over();
+    if (!opening) return self->end(false, "it ended in the middle of its first bytes");
+    if (*opening == proto::Opening::other) return self->hand_over();
+    self->begin_channel(*opening == proto::Opening::encrypted_control);
   });
+}
+
+void ServicePeer::begin_channel(bool encrypted) {
+  wake_at(socket_.native_handle(), 1);
+  // Not before: a store's client may leave its replies unread for any time.
+  set_control_options(socket_.native_handle());
+  const bool must_encrypt = events_->encrypter && !addr_.empty();
+  if (encrypted && must_encrypt) {
+    proto::SecretFor secret_for = settings_->secret_for;
+    if (!secret_for)
+      secret_for = [secret = settings_->secret](const std::string&) { return secret; };
+    settings_->encryption = events_->encrypter->service(std::move(secret_for));
+  }
+  channel_.emplace(std::move(*settings_));
+  settings_.reset();
+  events_->controls(*this);
+  if (must_encrypt && !encrypted) {
+    send(proto::Refused{proto::Refused::Why::encryption,
+                        "it encrypts its connections; add --rdzv-tls (rdzvd: --tls)"});
+    why_closing_ = "it does not encrypt (--rdzv-tls is missing there)";
+  } else if (encrypted && !must_encrypt) {
+    why_closing_ = "it encrypts (--rdzv-tls), and this rendezvous does not";  // our hello tells it
+  }
+  flush();
+  if (!why_closing_.empty()) close_in_order();
+  if (!ended_) await_bytes();
 }
 
 void ServicePeer::hand_over() {
@@ -104,7 +121,7 @@ std::size_t ServicePeer::first_bytes() {
 
 void ServicePeer::give_up() {
   if (!channel_ && first_bytes() == 0 && events_->is_silent(*this)) return hand_over();
-  end(false, closing_ ? "" : "no messages in time");
+  end(false, closing_ ? why_closing_ : "no messages in time");
 }
 
 void ServicePeer::make_way_for_place() {
@@ -130,7 +147,7 @@ void ServicePeer::read() {
   if (count < 0 && would_block(errno)) return await_bytes();
   if (count <= 0) {
     lacks_secret_ = hello() != nullptr && !is_open();  // it was asked for a proof, and left
-    return end(count == 0, "");
+    return end(count == 0, why_closing_);
   }
   if (!closing_) take({buffer.get(), static_cast<std::size_t>(count)});
   if (!ended_) await_bytes();

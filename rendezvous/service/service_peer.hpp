@@ -36,6 +36,8 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
     /// It is none of ours: its first bytes, which are still to be read, are others, or it says
     /// nothing.
     std::function<void(ServicePeer&, UniqueFd)> speaks_c10d;
+    /// Every connection through a network must be encrypted by it. Null: none may be.
+    std::shared_ptr<const proto::Encrypter> encrypter;
   };
 
   /// Unread output of one peer; a slower reader is dropped.
@@ -55,6 +57,10 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   [[nodiscard]] std::string path();
   [[nodiscard]] bool is_open() const { return channel_ && channel_->is_open(); }
   [[nodiscard]] const proto::Hello* hello() const { return channel_ ? channel_->peer() : nullptr; }
+  /// As ControlChannel's.
+  [[nodiscard]] const std::string* claimed_run_id() const {
+    return channel_ ? channel_->claimed_run_id() : nullptr;
+  }
 
   /// Of a connection that ended: it was asked for a proof, and gave a wrong one or left.
   [[nodiscard]] bool lacks_secret() const { return lacks_secret_; }
@@ -81,6 +87,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   [[nodiscard]] std::size_t first_bytes();
   void give_up();
   void hand_over();
+  void begin_channel(bool encrypted);
   void await_bytes();
   void read();
   void take(std::string_view bytes);
@@ -96,7 +103,8 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   std::optional<proto::ControlChannel> channel_;
   std::string unsent_;
   bool writing_ = false;
-  bool closing_ = false;  // nothing that arrives counts any more
+  bool closing_ = false;     // nothing that arrives counts any more
+  std::string why_closing_;  // for the people here; empty: they need not know
   bool lacks_secret_ = false;
   bool ended_ = false;
 };

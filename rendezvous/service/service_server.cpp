@@ -180,6 +180,7 @@ class ServiceServer::Impl {
 
   ServicePeer::Events events() {
     ServicePeer::Events events;
+    events.encrypter = settings_.encrypter;
     events.controls = [this](ServicePeer& peer) { peer.expect_within(settings_.open_within); };
     events.opened = [this](ServicePeer& peer) {
       if (settings_.standby) return send_elsewhere(peer);
@@ -195,7 +196,8 @@ class ServiceServer::Impl {
     events.ended = [this](ServicePeer& peer, bool cleanly, const std::string& why) {
       if (!why.empty()) log_.warn_of_peer(fmt::format("closed {}: {}", peer.name(), why));
       const ConnectionId id = peer.id();
-      if (peer.lacks_secret()) handle(ProofMissing{peer.hello()->run_id, peer.addr()});
+      if (const std::string* run_id = peer.claimed_run_id(); run_id && peer.lacks_secret())
+        handle(ProofMissing{*run_id, peer.addr()});
       newcomers_.remove(id);
       peers_.erase(id);
       handle(ConnectionEnded{id, cleanly});

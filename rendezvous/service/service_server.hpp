@@ -1,7 +1,7 @@
 // The rendezvous service on a thread of its own: sockets and a clock around the pure ServiceCore.
 //
 // It shares its port with a store: the first five bytes of a connection tell which of the two it is
-// for (proto/frame.hpp, begins_control).
+// for (proto/frame.hpp, opening_of).
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +16,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
+#include "proto/encryption.hpp"
 #include "rendezvous/service/journal.hpp"
 #include "rendezvous/service/newcomers.hpp"
 #include "rendezvous/service/secret_folder.hpp"
@@ -30,6 +31,8 @@ struct ServiceServerSettings {
   /// In its place: one for each tenant, of which a client must prove the one for its run id. None:
   /// there is one tenant. Goes with `service.tenant_limits`.
   std::optional<SecretFolder> secrets;
+  /// Connections through a network must be encrypted by it; it needs a secret. Null: none may be.
+  std::shared_ptr<const proto::Encrypter> encrypter;
   /// What happens to jobs is durable there before anybody is told of it, and the jobs that it holds
   /// go on. Null: they end with the server. Used by no other thread.
   std::shared_ptr<Journal> journal;

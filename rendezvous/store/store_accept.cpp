@@ -154,9 +154,9 @@ bool StoreLoop::is_control(Connection& connection, bool ended) {
   std::array<char, proto::kControlSignBytes> first;
   const ssize_t count = recv(connection.fd.get(), first.data(), first.size(), MSG_PEEK);
   if (count <= 0) return false;  // the read that follows finds the same
-  const auto control = proto::begins_control({first.data(), static_cast<std::size_t>(count)});
-  if (!control) return !ended;  // further bytes are an edge of their own
-  if (!*control) return false;
+  const auto opening = proto::opening_of({first.data(), static_cast<std::size_t>(count)});
+  if (!opening) return !ended;  // further bytes are an edge of their own
+  if (*opening == proto::Opening::other) return false;
   clients_.fetch_sub(1, std::memory_order_relaxed);
   settings_.on_control_client(let_go(connection));
   return true;

@@ -45,7 +45,7 @@ struct StoreSettings {
   bool check_uid = true;
   std::vector<uid_t> allowed_uids;
 
-  /// Gets a client that begins like an agent of ours (proto/frame.hpp, begins_control), connected
+  /// Gets a client that begins like an agent of ours (proto/frame.hpp, opening_of), connected
   /// and with nothing read: the rendezvous service has the same port. Called on the store's thread.
   /// Empty: such a client is closed as any other that breaks the protocol.
   std::function<void(UniqueFd)> on_control_client;

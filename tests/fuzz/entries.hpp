@@ -15,6 +15,10 @@ void fuzz_c10d(const std::uint8_t* data, std::size_t size);
 /// chooses how the rest is cut.
 void fuzz_frame(const std::uint8_t* data, std::size_t size);
 
+/// An encrypted control connection. The first byte: 0 and 1 for what a peer without the secret
+/// sends to a service and to a client, else for changes of what a client sends on its way.
+void fuzz_tls(const std::uint8_t* data, std::size_t size);
+
 /// Control messages of either side: what is read, written and read again is the same.
 void fuzz_membership_json(const std::uint8_t* data, std::size_t size);
 

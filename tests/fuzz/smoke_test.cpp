@@ -54,6 +54,10 @@ TEST_CASE("any bytes keep every promise of the store and its parser in both dial
   CHECK(replay(fuzz_c10d, "c10d", 20000) > 0);
 }
 
+TEST_CASE("any bytes keep every promise of an encrypted connection") {
+  CHECK(replay(fuzz_tls, "tls", 500) > 0);
+}
+
 TEST_CASE("any bytes keep every promise of torch's timer file") {
   CHECK(replay(fuzz_timer_file, "timer_file", 20000) > 0);
 }

@@ -15,8 +15,8 @@ inline constexpr const char* kShortLease =
 /// An rdzvd at a port of its own, or at one that was given.
 class Rdzvd {
  public:
-  explicit Rdzvd(const std::string& listen = "127.0.0.1:0")
-      : child_({program("rdzvd"), "--listen=" + listen}) {
+  explicit Rdzvd(const std::string& listen = "127.0.0.1:0", std::vector<std::string> more = {})
+      : child_(command(listen, std::move(more))) {
     REQUIRE(child_.wait_for_output("\n"));
     endpoint = child_.out().substr(0, child_.out().find('\n'));
   }
@@ -31,6 +31,12 @@ class Rdzvd {
   std::string endpoint;
 
  private:
+  static std::vector<std::string> command(const std::string& listen,
+                                          std::vector<std::string> more) {
+    more.insert(more.begin(), {program("rdzvd"), "--listen=" + listen});
+    return more;
+  }
+
   Child child_;
 };
 

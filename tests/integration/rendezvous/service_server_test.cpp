@@ -14,6 +14,7 @@
 #include "tests/integration/rendezvous/elsewhere.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/served_agents.hpp"
+#include "tests/integration/rendezvous/server_here.hpp"
 #include "tests/integration/rendezvous/service_agent.hpp"
 #include "tests/support/child.hpp"
 
@@ -26,30 +27,8 @@ using rdzv::ServiceServer;
 using rdzv::ServiceServerSettings;
 using test::run_until;
 using test::ServedAgents;
+using test::ServerHere;
 using test::ServiceAgent;
-
-namespace {
-
-/// The server is its agent's own, from so many looks on.
-class ServerHere : public rdzv::OwnService {
- public:
-  explicit ServerHere(ServiceServer& server, int looks) : server_(server), left_(looks) {}
-  void look(const std::vector<std::string>& addresses) override {
-    CHECK(addresses == std::vector<std::string>{"127.0.0.1"});
-    --left_;
-  }
-  [[nodiscard]] bool is_here() const override { return left_ <= 0; }
-  Result<UniqueFd> connect() override { return server_.connect_locally(); }
-  [[nodiscard]] std::string port_user() const override { return "nobody"; }
-  [[nodiscard]] std::string why_elsewhere() const override { return ""; }
-  [[nodiscard]] int left() const { return left_; }
-
- private:
-  ServiceServer& server_;
-  int left_;
-};
-
-}  // namespace
 
 TEST_CASE("agents over real connections form a round, lose a worker and form another") {
   const std::string secret = GENERATE("", "a secret");

@@ -28,6 +28,8 @@ struct Machine {
   std::map<std::string, std::string> hosts = {{"node1", "10.0.0.1"}};  // by name
   Words addresses = {"127.0.0.1", "10.0.0.7"};                         // of its interfaces
   std::map<std::string, std::string> secrets;                          // by path, beside `files`
+  boost::system::result<std::shared_ptr<const proto::Encrypter>, std::string> tls{
+      boost::system::in_place_error, "OpenSSL cannot be used"};
   mutable int discoveries = 0;
   mutable Words resolved;
   mutable std::vector<std::chrono::milliseconds> limits;
@@ -88,6 +90,7 @@ struct Machine {
       if (found != secrets.end()) return {boost::system::in_place_value, found->second};
       return {boost::system::in_place_error, "cannot read the secret file " + path};
     };
+    result.open_tls = [this] { return tls; };
     result.boot_id = [] { return "boot-1"; };
     result.executable_folder = executable_folder;
     result.stdout_is_terminal = terminals;

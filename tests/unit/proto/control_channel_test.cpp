@@ -221,7 +221,7 @@ TEST_CASE("a service with several secrets asks for the one of the client's run i
     return std::string(run_id == "train-7" ? "of 7" : run_id == "train-8" ? "of 8" : "");
   };
   SECTION("the right one") {
-    Pair pair(end(Side::client, "of 7"), service);
+    Pair pair(end(Side::client, "of 7"), std::move(service));
     pair.talk();
     REQUIRE(pair.service.is_proven());
     REQUIRE(pair.client.is_proven());
@@ -230,7 +230,7 @@ TEST_CASE("a service with several secrets asks for the one of the client's run i
     CHECK(pair.at_service == std::vector{kKeepAlive});
   }
   SECTION("that of another run id") {
-    Pair pair(end(Side::client, "of 8"), service);
+    Pair pair(end(Side::client, "of 8"), std::move(service));
     pair.talk();
     CHECK(pair.service_error == Errc::not_authentic);
     CHECK_FALSE(pair.service.is_open());
@@ -238,13 +238,13 @@ TEST_CASE("a service with several secrets asks for the one of the client's run i
   SECTION("a run id without a secret is as one with another secret") {
     auto client = end(Side::client, GENERATE("of 7", "x"));
     client.hello.run_id = "train-9";
-    Pair pair(std::move(client), service);
+    Pair pair(std::move(client), std::move(service));
     pair.talk();
     CHECK(pair.service_error == Errc::not_authentic);
     CHECK_FALSE(pair.service.is_open());
   }
   SECTION("none") {
-    Pair pair(end(Side::client), service);
+    Pair pair(end(Side::client), std::move(service));
     pair.talk();
     CHECK(pair.client_error == Errc::secret_missing);
     CHECK_FALSE(pair.service.is_open());

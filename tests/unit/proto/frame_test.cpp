@@ -91,12 +91,13 @@ TEST_CASE("frames that are taken one at a time do not make the buffer grow") {
 
 TEST_CASE("five bytes tell a control connection from the c10d protocol") {
   const std::string hello = encode_frame(encode_hello({"rendezvous", 1, 1, {}}));
-  CHECK(begins_control(hello) == true);
+  CHECK(opening_of(hello) == Opening::control);
   for (std::size_t length = 0; length < kControlSignBytes; ++length) {
-    CHECK(begins_control(hello.substr(0, length)) == std::nullopt);
+    CHECK(opening_of(hello.substr(0, length)) == std::nullopt);
   }
-  CHECK(begins_control(std::string("\0\xce\xf7\x85\x3c", 5)) == false);  // VALIDATE
-  CHECK(begins_control(std::string("\0\xce", 2)) == false);
-  CHECK(begins_control(std::string("\0\0\1\0\0\0\0\0\0/", 10)) == false);  // SET of old dialect
-  CHECK(begins_control("G") == false);                                     // GET / HTTP/1.1
+  CHECK(opening_of(std::string("\0\xce\xf7\x85\x3c", 5)) == Opening::other);  // VALIDATE
+  CHECK(opening_of(std::string("\0\xce", 2)) == Opening::other);
+  CHECK(opening_of(std::string("\0\0\1\0\0\0\0\0\0/", 10)) ==
+        Opening::other);                     // SET of old dialect
+  CHECK(opening_of("G") == Opening::other);  // GET / HTTP/1.1
 }

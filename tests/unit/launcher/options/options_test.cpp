@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 using namespace ddprun::launcher;
+using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;

@@ -109,6 +109,8 @@ TEST_CASE("the secret's file comes from the option or its variable") {
   CHECK(meeting_refusal({"--rdzv-secret-file=", "p"}) == "--rdzv-secret-file=: expected a file");
   CHECK(meeting_options({"--rdzv-auth=required", "p"}).rdzv_auth == RdzvAuth::required);
   CHECK(meeting_options({"p"}).rdzv_auth == RdzvAuth::automatic);
+  CHECK(meeting_options({"--rdzv-tls", "p"}).rdzv_tls);
+  CHECK_FALSE(meeting_options({"p"}).rdzv_tls);
   CHECK_THAT(meeting_refusal({"--rdzv-auth=yes", "p"}), EndsWith("expected auto or required"));
 }
 

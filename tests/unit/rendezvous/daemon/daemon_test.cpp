@@ -16,7 +16,9 @@
 #include "base/unique_handle.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/option_examples.hpp"
+#include "rendezvous/tls/tls.hpp"
 #include "tests/support/example_words.hpp"
+#include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/rendezvous/daemon/read_options.hpp"
 
@@ -142,6 +144,15 @@ TEST_CASE("the secret of rdzvd is what its file holds, and no other file will do
   CHECK(contains(refused({"--secret-file=" + path + ".not"}),
                  "rdzvd: --secret-file: cannot read the secret file " + path + ".not: No such"));
   refused({"--secret-file="});  // as of a variable that is not set
+}
+
+TEST_CASE("rdzvd encrypts with the key of a secret only") {
+  CHECK(parsed({}).encrypter == nullptr);
+  CHECK(contains(refused({"--tls"}),
+                 "--tls: the key comes from a secret, and there is none: add --secret-file=FILE"));
+  const ddprun::test::TempDir dir;
+  if (!open_tls()) ddprun::test::skip("no OpenSSL");
+  CHECK(parsed({"--tls", "--secret-dir=" + dir.path().string()}).encrypter != nullptr);
 }
 
 TEST_CASE("wrong use of rdzvd is named in one line") {

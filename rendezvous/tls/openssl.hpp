@@ -1,0 +1,88 @@
+// OpenSSL's libssl, opened at run time: its functions that TLS 1.3 with a pre-shared key needs. The
+// prototypes are those of 1.1.1, which 3.x still has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <boost/system/result.hpp>
+
+namespace ddprun::rdzv::openssl {
+
+// What OpenSSL alone looks into.
+struct Method;
+struct Context;
+struct Connection;
+struct Session;
+struct Cipher;
+struct Digest;
+struct Bio;
+struct BioMethod;
+
+/// Of a client, before its first bytes: the session with its key. Returns 1.
+using UseSession = int (*)(Connection*, const Digest*, const unsigned char** identity,
+                           std::size_t* identity_bytes, Session**);
+/// Of a server: the session that an identity stands for. Returns 1.
+using FindSession = int (*)(Connection*, const unsigned char* identity, std::size_t identity_bytes,
+                            Session**);
+
+struct Functions {
+  unsigned long (*version_num)();
+  const char* (*version)(int what);
+  int (*init)(std::uint64_t options, const void* settings);
+  void (*clear_errors)();
+
+  const Method* (*client_method)();
+  const Method* (*server_method)();
+  Context* (*context_new)(const Method*);
+  void (*context_free)(Context*);
+  long (*context_ctrl)(Context*, int command, long value, void* pointer);
+  int (*context_set_ciphersuites)(Context*, const char* names);
+  int (*context_set_num_tickets)(Context*, std::size_t count);
+  void (*context_set_verify)(Context*, int mode, void* callback);
+  void (*context_set_use_session)(Context*, UseSession);
+  void (*context_set_find_session)(Context*, FindSession);
+
+  Connection* (*connection_new)(Context*);
+  void (*connection_free)(Connection*);
+  void (*set_bio)(Connection*, Bio* read, Bio* write);  ///< which it owns from then on
+  int (*set_ex_data)(Connection*, int index, void* data);
+  void* (*get_ex_data)(const Connection*, int index);
+  void (*set_connect_state)(Connection*);
+  void (*set_accept_state)(Connection*);
+  int (*do_handshake)(Connection*);
+  int (*read)(Connection*, void* bytes, int count);
+  int (*write)(Connection*, const void* bytes, int count);
+  int (*get_error)(const Connection*, int result);
+  int (*session_reused)(const Connection*);
+
+  const Cipher* (*cipher_find)(Connection*, const unsigned char* two_bytes);
+  Session* (*session_new)();
+  void (*session_free)(Session*);
+  int (*session_set_master_key)(Session*, const unsigned char* key, std::size_t bytes);
+  int (*session_set_cipher)(Session*, const Cipher*);
+  int (*session_set_protocol_version)(Session*, int version);
+
+  const BioMethod* (*memory)();
+  Bio* (*bio_new)(const BioMethod*);
+  int (*bio_write)(Bio*, const void* bytes, int count);
+  int (*bio_read)(Bio*, void* bytes, int count);
+  std::size_t (*bio_pending)(Bio*);
+};
+
+struct Library {
+  Functions call{};
+  std::string version;  ///< such as "OpenSSL 3.0.17 1 Jul 2025"
+};
+
+/// What dlopen is asked for, in this order.
+inline constexpr const char* kLibraryNames[] = {"libssl.so.3", "libssl.so.1.1"};
+
+/// It stays open until the process ends. Errors: a whole sentence, with the remedy.
+boost::system::result<std::shared_ptr<const Library>, std::string> open_library();
+/// One file, by what dlopen takes. Errors: why, for people.
+boost::system::result<std::shared_ptr<const Library>, std::string> open_library(const char* name);
+
+}  // namespace ddprun::rdzv::openssl

@@ -1,0 +1,107 @@
+// --rdzv-tls with real programs: nodes among themselves, and nodes with an rdzvd.
+#include <filesystem>
+#include <fstream>
+
+#include "rendezvous/tls/tls.hpp"
+#include "tests/integration/launcher/running_rdzvd.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+class SecretFile {
+ public:
+  SecretFile() {
+    std::ofstream(path()) << "sixteen bytes or more\n";
+    std::filesystem::permissions(path(), std::filesystem::perms::owner_read);
+  }
+  [[nodiscard]] std::string path() const { return (folder_.path() / "secret").string(); }
+
+ private:
+  TempDir folder_;
+};
+
+void needs_openssl() {
+  if (const auto opened = rdzv::open_tls(); !opened) skip(opened.error());
+}
+
+std::vector<std::string> with(std::vector<std::string> options,
+                              const std::vector<std::string>& more) {
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("nodes of a job meet over TLS, and their workers restart over it") {
+  needs_openssl();
+  const SecretFile secret;
+  ManyNodes job;
+  for (int node_rank = 0; node_rank < 2; ++node_rank)
+    job.start(with(job.fixed("2", node_rank),
+                   {"--rdzv-tls", "--max-restarts=1", "--rdzv-secret-file=" + secret.path()}),
+              {"fail", "0", "0", "3"});
+  const auto nodes = job.wait();
+  for (const ChildResult& node : nodes) {
+    INFO(node.out + node.err);
+    CHECK(node.status == 0);
+    CHECK(node.out.find("restarts=1") != std::string::npos);
+  }
+}
+
+TEST_CASE("a node without --rdzv-tls is told to add it") {
+  needs_openssl();
+  const SecretFile secret;
+  ManyNodes job;
+  const std::string file = "--rdzv-secret-file=" + secret.path();
+  Child& host = job.start(with(job.fixed("2", 0), {"--rdzv-tls", file}));
+  REQUIRE(host.wait_for([](const auto&, const auto& err) {
+    return err.find("1 of 2 nodes have joined") != std::string::npos;
+  }));
+  Child& plain = job.start(with(job.fixed("2", 1), {file}));
+  const ChildResult refused = plain.wait();
+  CHECK(refused.status != 0);
+  CHECK_THAT(refused.err, Contains("it encrypts its connections; add --rdzv-tls"));
+  CHECK(host.wait_for([](const auto&, const auto& err) {
+    return err.find("it does not encrypt (--rdzv-tls is missing there)") != std::string::npos;
+  }));
+  host.signal(SIGTERM);
+  host.wait();
+}
+
+TEST_CASE("an rdzvd with --tls serves nodes and --status over TLS only") {
+  needs_openssl();
+  const SecretFile secret;
+  const Rdzvd rdzvd("127.0.0.1:0", {"--tls", "--secret-file=" + secret.path()});
+  ManyNodes job;
+  const auto options =
+      with(rdzvd.options("2", kShortLease), {"--rdzv-tls", "--rdzv-secret-file=" + secret.path()});
+  for (int i = 0; i < 2; ++i) job.start(options, {"until", job.gate()});
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
+  const std::vector<std::string> ask = {program("rdzvd"), "--status",
+                                        "--endpoint=" + rdzvd.endpoint,
+                                        "--secret-file=" + secret.path()};
+  const ChildResult encrypted = run(with(ask, {"--tls"}));
+  CHECK(encrypted.status == 0);
+  CHECK_THAT(encrypted.out, Contains("nodes: 2 (min 2, max 2)"));
+  const ChildResult plain = run(ask);
+  CHECK(plain.status == 69);
+  CHECK_THAT(plain.err, Contains("it encrypts its connections; add --rdzv-tls (rdzvd: --tls)"));
+  job.open_gate();
+  job.succeed();
+}
+
+TEST_CASE("an rdzvd without --tls is not joined by a node with --rdzv-tls") {
+  needs_openssl();
+  const SecretFile secret;
+  const Rdzvd rdzvd("127.0.0.1:0", {"--secret-file=" + secret.path()});
+  ManyNodes job;
+  job.start(
+      with(rdzvd.options("2", kShortLease), {"--rdzv-tls", "--rdzv-secret-file=" + secret.path()}));
+  const ChildResult node = std::move(job.wait().front());
+  CHECK(node.status != 0);
+  CHECK_THAT(node.err, Contains("it does not encrypt its connections; start it with TLS, too"));
+}

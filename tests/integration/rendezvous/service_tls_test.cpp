@@ -1,0 +1,102 @@
+// A rendezvous service that encrypts its connections, and agents that do and that do not.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "rendezvous/tls/tls.hpp"
+#include "tests/integration/rendezvous/served_agents.hpp"
+#include "tests/integration/rendezvous/server_here.hpp"
+#include "tests/integration/rendezvous/service_agent.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace ddprun;
+using test::run_until;
+using test::ServedAgents;
+using test::ServiceAgent;
+
+namespace {
+
+using proto::Finished;
+using proto::Round;
+
+const std::string kSecret = "correct horse battery staple";
+
+std::shared_ptr<const proto::Encrypter> tls() {
+  static const auto opened = rdzv::open_tls();
+  if (!opened) test::skip(opened.error());
+  return *opened;
+}
+
+rdzv::ServiceServerSettings settings(bool encrypts) {
+  rdzv::ServiceServerSettings settings;
+  settings.secret = kSecret;
+  if (encrypts) settings.encrypter = tls();
+  return settings;
+}
+
+rdzv::ServicePlace place(const ServedAgents& served, bool encrypts,
+                         const std::string& secret = kSecret) {
+  rdzv::ServicePlace place = served.place(secret);
+  if (encrypts) place.encrypter = tls();
+  return place;
+}
+
+/// Why an agent that joins is turned away.
+std::string refusal(rdzv::ServicePlace place) {
+  boost::asio::io_context context;
+  ServiceAgent agent(context, "a", std::move(place));
+  agent.join(1, 1);
+  REQUIRE(run_until(context, [&] { return agent.has<Finished>(); }));
+  return agent.last<Finished>()->reason;
+}
+
+}  // namespace
+
+TEST_CASE("agents form a round over encrypted connections") {
+  ServedAgents served(settings(true));
+  boost::asio::io_context context;
+  ServiceAgent a(context, "a", place(served, true));
+  ServiceAgent b(context, "b", place(served, true));
+  a.join(2, 2);
+  b.join(2, 2);
+  REQUIRE(run_until(context, [&] { return a.has<Round>() && b.has<Round>(); }));
+  a.link->send(proto::WorkersDone{0});
+  b.link->send(proto::WorkersDone{0});
+  REQUIRE(run_until(context, [&] { return a.has<Finished>() && b.has<Finished>(); }));
+  CHECK(a.last<Finished>()->outcome == Finished::Outcome::succeeded);
+}
+
+TEST_CASE("an agent that does not encrypt is told what it lacks") {
+  ServedAgents served(settings(true));
+  CHECK_THAT(refusal(place(served, false)),
+             Catch::Matchers::Contains("it encrypts its connections; add --rdzv-tls"));
+  CHECK(served.lines.have("it does not encrypt (--rdzv-tls is missing there)"));
+}
+
+TEST_CASE("an agent that encrypts does not talk to a service that does not") {
+  ServedAgents served(settings(false));
+  CHECK_THAT(refusal(place(served, true)),
+             Catch::Matchers::Contains("it does not encrypt its connections"));
+  CHECK(served.lines.have("it encrypts (--rdzv-tls), and this rendezvous does not"));
+}
+
+TEST_CASE("over an encrypted connection another secret is named") {
+  ServedAgents served(settings(true));
+  CHECK_THAT(refusal(place(served, true, "a guess of a secret")),
+             Catch::Matchers::Contains("it has another secret than this node; all need the same "
+                                       "file (--rdzv-secret-file)"));
+  CHECK(served.lines.have("not from a peer that has the secret"));
+}
+
+TEST_CASE("the agent in the service's own process encrypts nothing, and the others do") {
+  ServedAgents served(settings(true));
+  boost::asio::io_context context;
+  test::ServerHere here(*served.server, 0);
+  rdzv::ServicePlace own = place(served, true);
+  own.port = 1;  // no service is there
+  own.own = &here;
+  ServiceAgent host(context, "host", own);
+  ServiceAgent other(context, "other", place(served, true));
+  host.join(2, 2);
+  other.join(2, 2);
+  CHECK(run_until(context, [&] { return host.has<Round>() && other.has<Round>(); }));
+}

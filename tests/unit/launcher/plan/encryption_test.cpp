@@ -1,0 +1,63 @@
+// --rdzv-tls in the plan: what it needs, and what it opens.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+
+#include "launcher/plan/dry_run.hpp"
+#include "tests/unit/launcher/planned.hpp"
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using namespace ddprun::launcher::test;
+
+namespace {
+
+class NoEncrypter final : public proto::Encrypter {
+ public:
+  [[nodiscard]] std::unique_ptr<proto::Encryption> client(const std::string&,
+                                                          const std::string&) const override {
+    return nullptr;
+  }
+  [[nodiscard]] std::unique_ptr<proto::Encryption> service(proto::SecretFor) const override {
+    return nullptr;
+  }
+  [[nodiscard]] const std::string& description() const override { return description_; }
+
+ private:
+  std::string description_ = "TLS 1.3, of a test";
+};
+
+Words two_nodes(const std::string& more = "--rdzv-auth=auto") {
+  return {"--nnodes=2", "--node-rank=1", "--master-addr=node1", more};
+}
+
+Machine machine_with_secret() {
+  return Machine().with("HOME", "/h").with_secret("/h/.config/ddprun/secret", "0123456789abcdef");
+}
+
+}  // namespace
+
+TEST_CASE("encryption needs a secret and OpenSSL, which is opened for it alone") {
+  const auto encrypter = std::make_shared<const NoEncrypter>();
+  Machine machine = machine_with_secret();
+  machine.tls = std::shared_ptr<const proto::Encrypter>(encrypter);
+  CHECK(planned(two_nodes("--rdzv-tls"), machine).agent.rendezvous->encrypter == encrypter);
+  CHECK(planned(two_nodes(), machine).agent.rendezvous->encrypter == nullptr);
+  CHECK(refused_plan(two_nodes("--rdzv-tls")) ==
+        "--rdzv-tls: the key comes from the job's secret, and there is none; make one with ddprun "
+        "--make-secret and copy it to each node");
+  CHECK(refused_plan(two_nodes("--rdzv-tls"), machine_with_secret()) ==
+        "--rdzv-tls: OpenSSL cannot be used");
+  CHECK(planned(two_nodes(), machine_with_secret()).warnings.empty());
+}
+
+TEST_CASE("a dry run shows encryption where it is on") {
+  Machine machine = machine_with_secret();
+  machine.tls = std::shared_ptr<const proto::Encrypter>(std::make_shared<const NoEncrypter>());
+  Words words = two_nodes("--rdzv-tls");
+  words.push_back("--dry-run");
+  CHECK_THAT(dry_run_text(planned(words, machine), {}),
+             Catch::Matchers::Contains("encryption   TLS 1.3, of a test\n"));
+  words[3] = "--rdzv-auth=auto";
+  CHECK_THAT(dry_run_text(planned(words, machine), {}), !Catch::Matchers::Contains("encryption"));
+}
