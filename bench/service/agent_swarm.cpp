@@ -53,6 +53,8 @@ AgentSwarm::AgentSwarm(const AgentSwarmOptions& options)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       buffer_(std::make_unique_for_overwrite<char[]>(kBufferBytes)) {
   job_.nodes = static_cast<int>(options.agents);
+  job_.secret = options.secret;
+  job_.encrypter = options.encrypter;
   clients_.reserve(options.agents);
   for (std::uint32_t i = 0; i < options.agents; ++i) clients_.emplace_back(SimAgent(job_, i));
 }

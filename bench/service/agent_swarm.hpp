@@ -23,6 +23,8 @@ struct AgentSwarmOptions {
   /// so that no connect is lost and repeated a second later.
   std::uint32_t connecting_max = 2000;
   std::chrono::nanoseconds give_up = std::chrono::seconds(120);
+  std::string secret = {};                                      ///< that all have; empty: none
+  std::shared_ptr<const proto::Encrypter> encrypter = nullptr;  ///< null: none
 };
 
 /// Every member throws std::runtime_error where the service does not do its part, or not in time.

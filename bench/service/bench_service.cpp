@@ -14,6 +14,7 @@
 #include "bench/store/report.hpp"
 #include "bench/support/machine.hpp"
 #include "bench/support/measure.hpp"
+#include "rendezvous/tls/tls.hpp"
 
 namespace bench = ddprun::bench;
 
@@ -46,7 +47,7 @@ Examples:
 )";
 
 struct Lives {
-  std::string name;
+  bench::LifeKind kind;
   std::vector<bench::Life> all;
 
   template <class Part>
@@ -84,7 +85,7 @@ void write(bench::Report& report, const std::vector<bench::Cost>& crowds,
     const auto part = [&](const char* name, bench::Cost bench::Life::*cost) {
       std::vector<bench::Cost> costs;
       for (const bench::Life& life : one.all) costs.push_back(life.*cost);
-      write_costs(report, one.name, name, costs, agents, crowd);
+      write_costs(report, one.kind.name, name, costs, agents, crowd);
     };
     part("form", &bench::Life::form);
     part("re-form", &bench::Life::form_again);
@@ -96,7 +97,7 @@ void write(bench::Report& report, const std::vector<bench::Cost>& crowds,
   const double rate = lives.front().median([](const auto& l) { return l.keep_alives_per_second; });
   for (const Lives& one : lives) {
     report.row(
-        {{"rdzvd", one.name},
+        {{"rdzvd", one.kind.name},
          {"keep_alives_s", one.median([](const auto& l) { return l.keep_alives_per_second; })},
          {"core_percent", one.median([](const auto& l) { return l.idle_cpu * 100; })},
          {"us_each",
@@ -132,6 +133,7 @@ int main(int argc, char** argv) {
   double idle_seconds = 6;
   bool quick = false;
   bool json = false;
+  bool tls = false;
   auto* agents = app.add_option("--agents", settings.agents, "nodes of the job")
                      ->check(CLI::Range(2, 100'000))
                      ->capture_default_str();
@@ -144,6 +146,7 @@ int main(int argc, char** argv) {
   app.add_option("--state-in", settings.folder, "where state folders are made and removed")
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
+  app.add_flag("--tls", tls, "in place of the journal: a secret, and a secret with TLS");
   app.add_flag("--quick", quick, "1,000 agents and one idle second: under half a minute");
   app.add_flag("--json", json, "one JSON object per line");
   CLI11_PARSE(app, argc, argv);
@@ -162,11 +165,17 @@ int main(int argc, char** argv) {
   settings.server_cpu = bench::share_out_cpus(false).server;
   try {
     std::vector<bench::Cost> crowds;
-    std::vector<Lives> lives{{"memory", {}}, {"journal", {}}};
+    std::vector<Lives> lives{{{"memory"}, {}}, {{"journal", true}, {}}};
+    if (tls) {
+      const auto opened = ddprun::rdzv::open_tls();
+      if (!opened) throw std::runtime_error(opened.error());
+      lives = {
+          {{"memory"}, {}}, {{"secret", false, true}, {}}, {{"tls", false, true, *opened}, {}}};
+    }
     std::vector<double> floors;
     for (int round = 0; round < rounds; ++round) {
       crowds.push_back(bench::crowd(settings));
-      for (Lives& one : lives) one.all.push_back(bench::live(settings, one.name == "journal"));
+      for (Lives& one : lives) one.all.push_back(bench::live(settings, one.kind));
       floors.push_back(
           bench::idle_floor(settings, lives.front().all.back().keep_alives_per_second));
     }

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -42,9 +43,20 @@ class TemporaryFolder {
   std::string path_;
 };
 
-std::unique_ptr<Server> start_rdzvd(const LifeSettings& settings, const std::string& state_dir) {
+constexpr const char* kSecret = "correct horse battery staple";
+
+std::string write_secret(const std::string& folder) {
+  const std::string path = folder + "/secret";
+  std::ofstream(path) << kSecret << "\n";
+  fs::permissions(path, fs::perms::owner_read);
+  return path;
+}
+
+std::unique_ptr<Server> start_rdzvd(const LifeSettings& settings, const std::string& state_dir,
+                                    const std::vector<std::string>& more = {}) {
   ServerKind kind{"rdzvd", Speech::c10d, {own_folder() + "/rdzvd", "--listen=127.0.0.1:0"}, true};
   if (!state_dir.empty()) kind.command.push_back("--state-dir=" + state_dir);
+  kind.command.insert(kind.command.end(), more.begin(), more.end());
   return std::make_unique<Server>(std::move(kind), Server::Surroundings{settings.server_cpu, ""});
 }
 
@@ -84,32 +96,37 @@ void idle(const LifeSettings& settings, const Server& server, AgentSwarm& agents
 
 }  // namespace
 
-Life live(const LifeSettings& settings, bool has_state_dir) {
+Life live(const LifeSettings& settings, const LifeKind& kind) {
   Life life;
   const TemporaryFolder folder(settings.folder);
-  const std::string state_dir = has_state_dir ? folder.path() + "/state" : "";
+  const std::string state_dir = kind.has_journal ? folder.path() + "/state" : "";
+  std::vector<std::string> protection;
+  if (kind.has_secret) protection.push_back("--secret-file=" + write_secret(folder.path()));
+  if (kind.encrypter) protection.push_back("--tls");
   const std::string as_it_was = folder.path() + "/as_it_was";
   {
-    const auto server = start_rdzvd(settings, state_dir);
+    const auto server = start_rdzvd(settings, state_dir, protection);
     server->settle();
     const double memory = server->resident_bytes();
     AgentSwarmOptions options;
     options.port = server->port();
     options.agents = settings.agents;
     options.source_addresses = 1 + settings.agents / (kClientsOfAddress + 1);
+    if (kind.has_secret) options.secret = kSecret;
+    options.encrypter = kind.encrypter;
     AgentSwarm agents(options);
     life.form = cost_of(*server, [&] { return agents.form(); });
     life.memory_bytes = server->resident_bytes() - memory;
-    if (has_state_dir) life.first_round_bytes = journal_bytes(state_dir);
+    if (kind.has_journal) life.first_round_bytes = journal_bytes(state_dir);
     idle(settings, *server, agents, life);
     life.form_again = cost_of(*server, [&] { return agents.form_again(); });
-    if (has_state_dir) {
+    if (kind.has_journal) {
       life.next_round_bytes = journal_bytes(state_dir) - life.first_round_bytes;
       fs::copy(state_dir, as_it_was);
     }
     life.end = cost_of(*server, [&] { return agents.end(); });
   }
-  if (has_state_dir) {
+  if (kind.has_journal) {
     life.start_seconds = seconds_to_start(settings, folder.path() + "/empty");
     life.replay_seconds = seconds_to_start(settings, as_it_was);
   }

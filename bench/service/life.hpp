@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "proto/encryption.hpp"
 
 namespace ddprun::bench {
 
@@ -13,6 +16,14 @@ struct LifeSettings {
   std::chrono::nanoseconds idle = std::chrono::seconds(6);
   int server_cpu = -1;
   std::string folder;  ///< in which state folders are made
+};
+
+/// What the agents' rdzvd has beside them.
+struct LifeKind {
+  std::string name;
+  bool has_journal = false;
+  bool has_secret = false;
+  std::shared_ptr<const proto::Encrypter> encrypter = nullptr;  ///< with a secret; null: none
 };
 
 /// What something took: by the wall clock, and of rdzvd's CPU.
@@ -36,7 +47,7 @@ struct Life {
 };
 
 /// Throws std::runtime_error where rdzvd does not do its part.
-Life live(const LifeSettings& settings, bool has_state_dir);
+Life live(const LifeSettings& settings, const LifeKind& kind);
 
 /// As many clients of the store in a new rdzvd: connect, validate, SET, WAIT for a key set last,
 /// GET.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@ struct SimJob {
   std::string run_id = "bench";
   int nodes = 1;  ///< --nnodes=nodes:nodes
   int workers = 8;
+  std::string secret = {};                                      ///< empty: none
+  std::shared_ptr<const proto::Encrypter> encrypter = nullptr;  ///< null: none
 };
 
 class SimAgent {
