@@ -26,6 +26,9 @@ constexpr std::uint16_t kStaticPort = 29500;
 constexpr std::uint16_t kDynamicPort = 29400;
 
 constexpr std::chrono::milliseconds kNow{0};
+/// A launcher that hears nothing of a node ends its ssh at about the end of the lease, and there is
+/// no other way to it.
+constexpr std::chrono::seconds kSshLostMargin{15};
 
 constexpr std::string_view kOwnRankUnderSlurm =
     "under Slurm type srun --ntasks-per-node=1 ddprun ... without --node-rank: each node has its "
@@ -256,6 +259,7 @@ Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSetting
   const auto lease = lease_of(conf);
   if (!lease) return lease.error();
   settings.lease = *lease;
+  if (given.options.ssh_node) settings.lost_timeout = *lease + kSshLostMargin;
   settings.lost_timeout =
       conf.seconds("lost_timeout")
           .value_or(std::chrono::ceil<std::chrono::milliseconds>(settings.lost_timeout));

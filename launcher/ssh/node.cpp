@@ -2,17 +2,14 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <arpa/inet.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -28,7 +25,8 @@
 #include "base/exit_codes.hpp"
 #include "base/unique_handle.hpp"
 #include "base/version.hpp"
-#include "machine/processes/kill_children.hpp"
+#include "launcher/ssh/node_guard.hpp"
+#include "launcher/ssh/node_input.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -38,49 +36,6 @@ using namespace std::chrono_literals;
 
 constexpr auto kPlanLimit = 60s;
 constexpr auto kWriteLimit = 10s;
-constexpr auto kKillLimit = 10s;
-constexpr std::size_t kLineBytesMax = 256;
-
-/// The launcher's side of our stdin, read in pieces.
-class Input {
- public:
-  /// Waits until there are bytes, or the input has ended, or the deadline has passed; false: there
-  /// will be no more, or none in time.
-  bool read_more(std::optional<Clock::time_point> deadline) {
-    while (deadline) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
-      pollfd ready{STDIN_FILENO, POLLIN, 0};
-      const int count = left > 0ms ? poll(&ready, 1, static_cast<int>(left.count())) : 0;
-      if (count > 0) break;
-      if (count == 0 || errno != EINTR) return false;
-    }
-    std::array<char, 64 * 1024> buffer;
-    ssize_t count = 0;
-    do {
-      count = read(STDIN_FILENO, buffer.data(), buffer.size());
-    } while (count < 0 && errno == EINTR);
-    if (count <= 0) return false;
-    bytes_.append(buffer.data(), static_cast<std::size_t>(count));
-    return true;
-  }
-  /// None: there is no whole one yet.
-  std::optional<std::string> take_line() {
-    const auto newline = bytes_.find('\n');
-    if (newline == std::string::npos) return std::nullopt;
-    std::string line = bytes_.substr(0, newline);
-    bytes_.erase(0, newline + 1);
-    return line;
-  }
-  std::string take(std::size_t bytes) {
-    std::string taken = bytes_.substr(0, bytes);
-    bytes_.erase(0, bytes);
-    return taken;
-  }
-  [[nodiscard]] std::size_t size() const { return bytes_.size(); }
-
- private:
-  std::string bytes_;
-};
 
 /// Of the first process, once it has begun: sshd leaves the socket behind.
 [[noreturn]] void end_without_plan(int code, const std::string& socket) {
@@ -93,11 +48,11 @@ class Input {
   end_without_plan(kExitUsage, socket);
 }
 
-NodePlan read_plan(Input& input, const std::string& socket) {
+NodePlan read_plan(NodeInput& input, const std::string& socket) {
   const auto deadline = Clock::now() + kPlanLimit;
   std::optional<std::string> line;
   while (!(line = input.take_line())) {
-    if (input.size() > kLineBytesMax) refuse("what came instead of a plan is none", socket);
+    if (input.size() > kInputLineBytesMax) refuse("what came instead of a plan is none", socket);
     if (input.read_more(deadline)) continue;
     // A launcher that needs this host no more closes the connection.
     if (Clock::now() < deadline) end_without_plan(kExitSuccess, socket);
@@ -120,71 +75,6 @@ void check_socket(const std::string& path) {
     refuse(path + " is no socket: sshd has not forwarded the way to the launcher", path);
   if (status.st_uid != geteuid()) refuse(path + " belongs to another user", path);
 }
-
-/// The first process from here on: it knows the node's own ddprun, and nothing of the job.
-class NodeGuard {
- public:
-  NodeGuard(pid_t node, Input input, std::string socket, UniqueFd signals)
-      : node_(node),
-        input_(std::move(input)),
-        socket_(std::move(socket)),
-        signals_(std::move(signals)) {}
-
-  [[noreturn]] void run() {
-    // Only the child writes there, so that its end is the end of what ssh reads.
-    take_lines();
-    while (true) {
-      std::array<pollfd, 2> ready{{{signals_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}}};
-      if (has_ended_) ready[1].fd = -1;
-      if (poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) end_input();
-      take_signals();
-      if (ready[1].revents != 0) take_input();
-      look_for_exit();
-    }
-  }
-
- private:
-  void take_signals() {
-    signalfd_siginfo info{};
-    while (read(signals_.get(), &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo != SIGCHLD) kill(node_, static_cast<int>(info.ssi_signo));
-    }
-  }
-
-  void take_input() {
-    if (!input_.read_more(std::nullopt)) return end_input();
-    take_lines();
-    if (input_.size() > kLineBytesMax) end_input();
-  }
-
-  void take_lines() {
-    while (const auto line = input_.take_line()) {
-      if (const auto signal = signal_in(*line)) kill(node_, *signal);
-    }
-  }
-
-  /// The launcher or its ssh is gone, so nothing else could end the node.
-  void end_input() {
-    if (!std::exchange(has_ended_, true)) kill(node_, SIGTERM);
-  }
-
-  /// If the node's warden was killed, its agent still ends the workers. The kernel has handed them
-  /// to this process, and no other process waits for their end.
-  void look_for_exit() {
-    int status = 0;
-    if (waitpid(node_, &status, WNOHANG) != node_) return;
-    const auto left = machine::kill_all_children(Clock::now() + kKillLimit);
-    unlink(socket_.c_str());
-    if (!left.empty()) _exit(kExitLeftovers);
-    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : kExitSignalBase + WTERMSIG(status));
-  }
-
-  const pid_t node_;
-  Input input_;
-  const std::string socket_;
-  const UniqueFd signals_;
-  bool has_ended_ = false;
-};
 
 /// The child's surroundings. Empty: all is as the plan has it.
 std::string take_surroundings(const NodePlan& plan) {
@@ -214,7 +104,7 @@ Outcome<NodePlan> become_node(const std::string& socket) {
   write_within(STDERR_FILENO, greeting(version()), kWriteLimit);
   if (!write_within(STDOUT_FILENO, greeting(version()), kWriteLimit))
     end_without_plan(kExitOutput, socket);
-  Input input;
+  NodeInput input;
   NodePlan plan = read_plan(input, socket);
   check_socket(socket);
   plan.socket = socket;
@@ -232,7 +122,7 @@ Outcome<NodePlan> become_node(const std::string& socket) {
   const pid_t node = fork();
   if (node < 0)
     refuse(fmt::format("ddprun cannot start a process: {}", std::strerror(errno)), socket);
-  if (node > 0) NodeGuard(node, std::move(input), socket, std::move(signals)).run();
+  if (node > 0) NodeGuard(node, std::move(input), socket, std::move(signals), plan.stop).run();
 
   signals.reset();
   prctl(PR_SET_PDEATHSIG, SIGTERM);

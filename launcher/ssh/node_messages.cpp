@@ -1,5 +1,7 @@
 #include "launcher/ssh/node_messages.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <map>
 
@@ -12,6 +14,9 @@ namespace {
 
 constexpr std::string_view kPlanWord = "ddprun-plan ";
 constexpr std::string_view kSignalWord = "signal ";
+constexpr int kSignalMax = 64;
+/// Longer ones count as this.
+constexpr std::chrono::milliseconds kTimeMax = std::chrono::hours(24 * 365);
 
 /// A body: NAME, NUL, VALUE, NUL, and so on. No NUL can be in a path, an argument or a variable;
 /// one in a text for people ends it.
@@ -20,6 +25,9 @@ class BodyWriter {
   void add(std::string_view name, std::string_view value) {
     body_.append(name).push_back('\0');
     body_.append(value.substr(0, value.find('\0'))).push_back('\0');
+  }
+  void add(std::string_view name, std::chrono::milliseconds value) {
+    add(name, fmt::format("{}", std::min(value, kTimeMax).count()));
   }
   void add(std::string_view name, int value) { add(name, fmt::format("{}", value)); }
   [[nodiscard]] const std::string& body() const { return body_; }
@@ -43,6 +51,22 @@ Field number(int& into, int least) {
     const auto found = number_in<int>(value);
     if (!found || *found < least) return false;
     into = *found;
+    return true;
+  };
+}
+Field time(std::chrono::milliseconds& into) {
+  return [&into](std::string_view value) {
+    const auto found = number_in<std::int64_t>(value);
+    if (!found || *found < 0 || *found > kTimeMax.count()) return false;
+    into = std::chrono::milliseconds(*found);
+    return true;
+  };
+}
+Field signals(std::vector<int>& into) {
+  return [&into](std::string_view value) {
+    const auto found = number_in<int>(value);
+    if (!found || *found < 1 || *found > kSignalMax) return false;
+    into.push_back(*found);
     return true;
   };
 }
@@ -100,6 +124,9 @@ std::string encode(const NodePlan& plan) {
   writer.add("wants-error-file", plan.wants_error_file ? 1 : 0);
   writer.add("stdout-is-terminal", plan.stdout_is_terminal ? 1 : 0);
   writer.add("stderr-is-terminal", plan.stderr_is_terminal ? 1 : 0);
+  writer.add("grace-period", plan.stop.grace_period);
+  writer.add("kill-timeout", plan.stop.kill_timeout);
+  for (const int signal : plan.stop.signals) writer.add("stop-signal", signal);
   writer.add("folder", plan.folder);
   for (const std::string& word : plan.command) writer.add("word", word);
   for (const std::string& variable : plan.environment) writer.add("variable", variable);
@@ -120,6 +147,9 @@ boost::system::result<NodePlan, std::string> decode_plan(std::string_view body) 
                                              {"wants-error-file", flag(plan.wants_error_file)},
                                              {"stdout-is-terminal", flag(plan.stdout_is_terminal)},
                                              {"stderr-is-terminal", flag(plan.stderr_is_terminal)},
+                                             {"grace-period", time(plan.stop.grace_period)},
+                                             {"kill-timeout", time(plan.stop.kill_timeout)},
+                                             {"stop-signal", signals(plan.stop.signals)},
                                              {"folder", text(plan.folder)},
                                              {"word", list(plan.command)},
                                              {"variable", list(plan.environment)}});
@@ -141,7 +171,7 @@ std::string signal_line(int signal) { return fmt::format("{}{}\n", kSignalWord, 
 std::optional<int> signal_in(std::string_view line) {
   if (!line.starts_with(kSignalWord)) return std::nullopt;
   const auto signal = number_in<int>(line.substr(kSignalWord.size()));
-  return signal && *signal > 0 && *signal <= 64 ? signal : std::nullopt;
+  return signal && *signal > 0 && *signal <= kSignalMax ? signal : std::nullopt;
 }
 
 std::string greeting(std::string_view version) {

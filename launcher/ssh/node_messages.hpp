@@ -14,10 +14,16 @@
 
 #include <boost/system/result.hpp>
 
+#include "machine/processes/stop_settings.hpp"
+
 namespace ddprun::launcher {
 
 inline constexpr std::size_t kPlanBytesMax = 8 * 1024 * 1024;
 inline constexpr std::size_t kEndBytesMax = 256 * 1024 * 1024;
+
+/// So much later than its workers must have ended a node is killed: its own warden gives up after 5
+/// s.
+inline constexpr std::chrono::seconds kNodeEndMargin{10};
 
 /// All that a node is told. No text in it has a NUL.
 struct NodePlan {
@@ -36,6 +42,8 @@ struct NodePlan {
   bool wants_error_file = false;
   bool stdout_is_terminal = false;  ///< the launcher's
   bool stderr_is_terminal = false;
+  /// For the first process there. Signals that only the workers get are none of its business.
+  machine::StopSettings stop;
   std::string folder;                    ///< to run in; empty: where ssh begins
   std::vector<std::string> command;      ///< ddprun's, with the launcher's own name and options
   std::vector<std::string> environment;  ///< NAME=VALUE, to set there

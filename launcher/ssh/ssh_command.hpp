@@ -14,6 +14,10 @@ namespace ddprun::launcher {
 /// socket that ssh forwards; it reads all else from its stdin.
 inline constexpr std::string_view kNodeArgument = "--ssh-node";
 
+/// Where on the host the sockets are that ssh forwards, and how their names begin.
+inline constexpr std::string_view kSocketFolder = "/tmp";
+inline constexpr std::string_view kSocketPrefix = "ddprun-ssh-";
+
 /// How long a network may be silent before ssh on this side ends the connection:
 /// kAliveSeconds x kAliveTimes.
 inline constexpr int kAliveSeconds = 5;

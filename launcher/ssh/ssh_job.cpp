@@ -89,12 +89,21 @@ void SshJob::take(const CannotStart& cannot, Context& context) {
   end_all(SIGTERM, context);
 }
 
-/// The first one asks; behind the second one the nodes kill.
+/// The first one asks; after the second one the nodes kill; the third one waits for nobody.
 void SshJob::take(const Signalled& signalled, Context& context) {
-  ++signals_;
   last_signal_ = signalled.signal;
+  const bool is_new = signals_ == 0 || context.now >= signalled_at_ + settings_.wish_gap;
+  if (is_new) {
+    ++signals_;
+    signalled_at_ = context.now;
+  }
+  if (signals_ > 2) {
+    if (is_new) close_all("was not awaited", context);
+    return;
+  }
   end_all(signalled.signal, context);
-  ends_until_ = context.now + settings_.end_limit;
+  ends_until_ = signalled_at_ + settings_.end_limit;
+  if (signals_ == 2) *ends_until_ -= settings_.grace_period;
 }
 
 void SshJob::take(const Tick&, Context& context) {
@@ -110,15 +119,18 @@ void SshJob::take(const Tick&, Context& context) {
     }
   }
   if (!ends_until_ || context.now < *ends_until_) return;
+  close_all("has not ended in time", context);
+}
+
+void SshJob::close_all(const std::string& why, Context& context) {
   ends_until_.reset();
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     Host& host = hosts_[i];
     if (host.state == State::waiting || host.state == State::ended) continue;
     if (!std::exchange(host.was_told, true))
       context.actions.push_back(
-          Tell{fmt::format("{} has not ended in time: its connection is closed, which ends what "
-                           "is left there",
-                           settings_.hosts[i])});
+          Tell{fmt::format("{} {}: its connection is closed, which ends what is left there",
+                           settings_.hosts[i], why)});
     context.actions.push_back(KillHost{i});
   }
 }

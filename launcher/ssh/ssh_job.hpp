@@ -24,8 +24,12 @@ struct SshJobSettings {
   int connecting_max = 32;  ///< at a time
   /// From the start of ssh to the answer of ddprun there.
   std::chrono::milliseconds answer_limit{90'000};
-  /// From a signal that ends the job until its connections have ended.
-  std::chrono::milliseconds end_limit{60'000};
+  /// From a signal that ends the job until its connections have ended. Within it is the grace
+  /// period, which a second signal skips.
+  std::chrono::milliseconds end_limit{90'000};
+  std::chrono::milliseconds grace_period{30'000};
+  /// Two signals within it are one wish, as for the nodes: a scheduler may send several.
+  std::chrono::milliseconds wish_gap{100};
 };
 
 // Events
@@ -141,6 +145,7 @@ class SshJob {
   void give_up(std::size_t host, const std::string& why, Context& context);
   void look_at_numbers(Context& context);
   void end_all(int signal, Context& context);
+  void close_all(const std::string& why, Context& context);
   void conclude_if_over(Context& context);
   [[nodiscard]] Conclude conclusion() const;
   [[nodiscard]] std::size_t count(State state) const;
@@ -153,8 +158,9 @@ class SshJob {
   bool is_ending_ = false;   // nothing new is begun
   bool is_over_ = false;     // Conclude was given
   std::optional<int> code_;  // of a job that ends for a reason of the launcher's
-  int signals_ = 0;          // that ended the job
+  int signals_ = 0;          // that ended the job, as wishes
   int last_signal_ = 0;
+  Clock::time_point signalled_at_{};  // the last wish
   std::optional<Clock::time_point> ends_until_;
 };
 

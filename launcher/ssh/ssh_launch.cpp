@@ -73,10 +73,11 @@ Outcome<SshLaunch> make_ssh_launch(const LaunchOptions& options, const Environme
   plan.environment = std::move(*passed);
   plan.command = facts.command;
   plan.folder = facts.folder;
+  plan.stop = options.stop;
   plan.run_id = options.run_id.value_or(facts.new_run_id);
   plan.secret = facts.secret;
   plan.mark = "end-" + facts.random;
-  launch.socket_base = "/tmp/ddprun-ssh-" + facts.random + "-";
+  launch.socket_base = fmt::format("{}/{}{}-", kSocketFolder, kSocketPrefix, facts.random);
   plan.wants_error_file = !launch.error_file.empty();
   plan.stdout_is_terminal = facts.stdout_is_terminal;
   plan.stderr_is_terminal = facts.stderr_is_terminal;

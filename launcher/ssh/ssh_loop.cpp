@@ -46,15 +46,17 @@ namespace {
 using Stream = asio::posix::stream_descriptor;
 
 constexpr auto kDrainLimit = 5s;  // for a slow reader of ours, at the end
-constexpr auto kEndMargin = 10s;
+constexpr auto kEndMargin = 5s;
 
 SshJobSettings job_settings(const SshLaunch& launch) {
   SshJobSettings settings;
   for (const SshHost& host : launch.hosts) settings.hosts.push_back(host.name);
   settings.version = version();
   settings.min_nodes = launch.plan.min_nodes;
-  settings.end_limit =
-      launch.stop.grace_period + launch.stop.kill_timeout + launch.lease + kEndMargin;
+  settings.grace_period = launch.stop.grace_period;
+  // The hosts end by themselves sooner; those that cannot be heard, at the end of the lease.
+  settings.end_limit = launch.stop.grace_period + 2 * launch.stop.kill_timeout + kNodeEndMargin +
+                       launch.lease + kEndMargin;
   return settings;
 }
 

@@ -8,6 +8,7 @@
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
 #include "base/trimmed.hpp"
+#include "launcher/ssh/ssh_command.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -95,6 +96,13 @@ std::string why_refused(const std::string& host, std::string_view version,
 
 std::string why_lost(const std::string& host, const ExitStatus& exit, const std::string& words) {
   if (exit.by_signal) return fmt::format("{} is lost: ssh was {}", host, describe(exit));
+  if (exit.value == kExitOfSsh && words.empty()) {
+    // At its log level ssh does not tell of a time that is over.
+    return fmt::format(
+        "{} is lost: its connection ended, and ssh tells no reason, as when nothing has come from "
+        "there for {} s; look at the host and at the network",
+        host, kAliveSeconds * kAliveTimes);
+  }
   if (exit.value == kExitOfSsh)
     return fmt::format("{} is lost: its connection ended{}", host, behind(words));
   return fmt::format("{}: ddprun there {}", host, describe(exit));

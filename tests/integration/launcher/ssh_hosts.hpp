@@ -22,7 +22,8 @@
 namespace ddprun::test {
 
 /// Names: h1, h2, ... are hosts; banner1, banner2, ... are such with a login shell that prints;
-/// `locked` wants another key, `unknown` has an unknown key of its own, `closed` has no sshd.
+/// `locked` wants another key, `unknown` has an unknown key of its own, `closed` has no sshd; `far`
+/// is reached through a forwarder.
 class SshHosts {
  public:
   SshHosts() {
@@ -53,8 +54,10 @@ class SshHosts {
   /// ddprun on these hosts, with meeting_worker as its program.
   [[nodiscard]] std::vector<std::string> command(std::vector<std::string> options,
                                                  const std::vector<std::string>& actions = {},
-                                                 const std::string& worker = "") const {
-    std::vector<std::string> words{program("ddprun"), "--ssh=/usr/bin/ssh -F " + path("client"),
+                                                 const std::string& worker = "",
+                                                 const std::string& ssh_options = "") const {
+    std::vector<std::string> words{program("ddprun"),
+                                   "--ssh=/usr/bin/ssh -F " + path("client") + ssh_options,
                                    "--pass-env=TEST_MARK", "--grace-period=2"};
     words.insert(words.end(), options.begin(), options.end());
     words.push_back(worker.empty() ? helper("meeting_worker") : worker);
@@ -76,6 +79,16 @@ class SshHosts {
     ChildOptions settings = job.settings();
     settings.environment.emplace_back("DDPRUN_SSH", "");
     return settings;
+  }
+  [[nodiscard]] pid_t sshd() const { return sshd_->pid(); }
+  /// For `far`; returns the forwarder, which lives as long as this.
+  Child& start_forwarder() {
+    forwarder_.emplace(std::vector<std::string>{helper("forwarder"), std::to_string(port_)});
+    REQUIRE(forwarder_->wait_for_output("\n"));
+    const auto port = forwarder_->out().substr(0, forwarder_->out().find('\n'));
+    std::ofstream(path("far")) << "Host far\n Port " << port
+                               << "\n HostKeyAlias [127.0.0.1]:" << port_ << "\n";
+    return *forwarder_;
   }
   /// Of the job and its launcher, on any host.
   bool nothing_left() {
@@ -105,7 +118,7 @@ class SshHosts {
       config.close();
       ChildOptions options;
       options.leave_stdin = true;
-      options.limit = std::chrono::minutes(10);
+      options.limit = std::chrono::hours(1);
       sshd_.emplace(
           std::vector<std::string>{"/usr/sbin/sshd", "-f", path("sshd_config"), "-D", "-e"},
           options);
@@ -129,7 +142,7 @@ class SshHosts {
     for (const auto port : {port_, banner_port_})
       known << "[127.0.0.1]:" << port << " " << type << " " << text << "\n";
     std::ofstream config(folder_ / "client");
-    config << "Host closed\n Port 1\n ConnectTimeout 5\n"
+    config << "Include " << path("far") << "\nHost closed\n Port 1\n ConnectTimeout 5\n"
            << "Host locked\n IdentityFile " << path("other") << "\n"
            << "Host unknown\n UserKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
            << "Host banner*\n Port " << banner_port_ << "\n"
@@ -143,6 +156,7 @@ class SshHosts {
   std::uint16_t port_ = 0;
   std::uint16_t banner_port_ = 0;
   std::optional<Child> sshd_;
+  std::optional<Child> forwarder_;
   std::deque<Child> launchers_;
 };
 
@@ -185,8 +199,25 @@ inline std::vector<NodeProcesses> nodes_of(const SshHosts& hosts) {
   return nodes;
 }
 
+inline NodeProcesses node_of_rank(const SshHosts& hosts, int rank) {
+  const auto all = processes_with("RANK=" + std::to_string(rank));
+  for (const NodeProcesses& node : nodes_of(hosts)) {
+    if (std::any_of(all.begin(), all.end(),
+                    [&node](pid_t pid) { return parent_of(pid) == node.agent; }))
+      return node;
+  }
+  FAIL("there is no worker of rank " << rank);
+  return {};
+}
+
+/// Or a zombie, which the stopped session of sshd has not reaped.
 inline bool is_gone(pid_t pid) {
-  return eventually([pid] { return kill(pid, 0) != 0; }, std::chrono::seconds(30));
+  const auto runs = [pid] {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    return std::getline(file, text) && text.find(") Z ") == std::string::npos;
+  };
+  return eventually([&runs] { return !runs(); }, std::chrono::seconds(30));
 }
 
 }  // namespace ddprun::test

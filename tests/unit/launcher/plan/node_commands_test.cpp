@@ -187,3 +187,20 @@ TEST_CASE("the usual settings of a rendezvous get their effect") {
   CHECK(plan.agent.job.last_call == 5s);
   CHECK(plan.warnings.empty());
 }
+
+TEST_CASE("a node that was started through ssh gives its launcher up soon after the lease") {
+  const auto lost_timeout = [](const Words& words) {
+    const Machine machine;
+    auto options = parse_launch_options(words, machine.environment);
+    REQUIRE(options.has_value());
+    options->rdzv_endpoint = Endpoint("head", 1);
+    options->ssh_node = SshNode{};
+    return make_plan(*options, machine.environment, machine.probes())
+        .value()
+        .agent.rendezvous->lost_timeout;
+  };
+  CHECK(lost_timeout({"t.py"}) == 30s);
+  CHECK(lost_timeout({"--rdzv-conf=keep_alive_interval=20,keep_alive_max_attempt=3", "t.py"}) ==
+        75s);
+  CHECK(lost_timeout({"--rdzv-conf=lost_timeout=4", "t.py"}) == 4s);
+}

@@ -23,6 +23,9 @@ NodePlan a_plan() {
   plan.slots = 8;
   plan.wants_error_file = true;
   plan.stderr_is_terminal = true;
+  plan.stop.grace_period = std::chrono::milliseconds(1'500);
+  plan.stop.kill_timeout = std::chrono::seconds(4);
+  plan.stop.signals = {2, 15};
   plan.folder = "/data/my project";
   plan.command = {"ddprun", "--hosts=a,b2", "train.py", "", "\xff\n"};
   plan.environment = {"PATH=/bin", "EMPTY=", "BYTES=\xfe\n\x1e"};

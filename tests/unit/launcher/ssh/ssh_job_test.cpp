@@ -43,6 +43,8 @@ class Run {
     return on(Tick{});
   }
 
+  [[nodiscard]] SshJob::Clock::duration left() const { return job_.deadline().value() - now; }
+
   SshJob::Clock::time_point now{};
   std::optional<Conclude> end;
 
@@ -176,12 +178,29 @@ TEST_CASE("the first signal is passed on, the second one too, and the end has a 
   run.on(Begin{});
   run.on(Greeted{0, "1"});
   CHECK(run.on(Signalled{SIGINT}) == "signal 0 2; kill 1; kill 2");
+  CHECK(run.left() == 90s);
+  run.now += 1s;
   CHECK(run.on(Signalled{SIGINT}) == "signal 0 2");
+  CHECK(run.left() == 60s);  // without the grace period
   CHECK(run.on(Exited{1, {true, SIGKILL}, "", ""}).empty());
   CHECK(run.on(Exited{2, {true, SIGKILL}, "", ""}).empty());
   CHECK(run.tick() ==
         "tell a has not ended in time: its connection is closed, which ends what is left there; "
         "kill 0");
+  CHECK(run.on(Exited{0, {true, SIGKILL}, "", ""}) == "end 130");
+}
+
+TEST_CASE("a third signal waits for no host") {
+  Run run({"a"});
+  run.all_running();
+  CHECK(run.on(Signalled{SIGINT}) == "signal 0 2");
+  run.now += 1s;
+  CHECK(run.on(Signalled{SIGINT}) == "signal 0 2");
+  run.now += 99ms;  // with the second one it is one wish
+  CHECK(run.on(Signalled{SIGTERM}) == "signal 0 15");
+  run.now += 1s;
+  CHECK(run.on(Signalled{SIGINT}) ==
+        "tell a was not awaited: its connection is closed, which ends what is left there; kill 0");
   CHECK(run.on(Exited{0, {true, SIGKILL}, "", ""}) == "end 130");
 }
 
@@ -226,6 +245,9 @@ TEST_CASE("why a host does not take part has ssh's own words and a remedy") {
   CHECK(why(1, "", "This account is closed\n") ==
         "b2: its login shell exited with code 1 before ddprun answered: This account is closed; "
         "try ssh b2 true, which must succeed");
+  CHECK(why_lost("b2", kSshFailed, "") ==
+        "b2 is lost: its connection ended, and ssh tells no reason, as when nothing has come from "
+        "there for 15 s; look at the host and at the network");
   CHECK(last_words("a\n\nb\r\nc\nd\n") == "b; c; d");
   CHECK(last_words("").empty());
 }
