@@ -11,6 +11,16 @@
 
 namespace ddprun::launcher {
 
+namespace {
+
+/// Whether the first process there has ended by itself, which it does when nothing of the node is
+/// left. A signal has ended it, or one process of the node, where a shell tells of such an exit.
+bool nothing_is_left(const ExitStatus& exit) {
+  return !exit.by_signal && exit.value < kExitSignalBase && exit.value != kExitLeftovers;
+}
+
+}  // namespace
+
 SshJob::SshJob(SshJobSettings settings)
     : settings_(std::move(settings)), hosts_(settings_.hosts.size()) {}
 
@@ -72,6 +82,9 @@ void SshJob::take(const Exited& exited, Context& context) {
     if (!code_)
       code_ = own_code && exited.exit.value != kExitOfSsh ? exited.exit.value : kExitNoRound;
   }
+  // One that knew its end has told the rendezvous itself.
+  if (state == State::running && !host.end && !is_ending_ && nothing_is_left(exited.exit))
+    context.actions.push_back(NodeIsGone{exited.host});
   look_at_numbers(context);
   start_more(context);
 }

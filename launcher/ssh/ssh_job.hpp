@@ -90,6 +90,10 @@ struct CloseHost {
 struct KillHost {
   std::size_t host = 0;
 };
+/// Nothing of the job is left there: its first process has seen it, so no lease is waited for.
+struct NodeIsGone {
+  std::size_t host = 0;
+};
 struct Tell {
   std::string line;
 };
@@ -101,7 +105,7 @@ struct Conclude {
   std::string error_file;
 };
 using SshAction =
-    std::variant<StartHost, SendPlan, SendSignal, CloseHost, KillHost, Tell, Conclude>;
+    std::variant<StartHost, SendPlan, SendSignal, CloseHost, KillHost, NodeIsGone, Tell, Conclude>;
 
 class SshJob {
  public:

@@ -289,6 +289,9 @@ class SshLoop {
   }
   void obey(const CloseHost& action) { links_[action.host].process->close_input(); }
   void obey(const KillHost& action) { links_[action.host].process->kill(); }
+  void obey(const NodeIsGone& action) {
+    service_->node_gone(launch_.plan.run_id, launch_.hosts[action.host].name);
+  }
   void obey(const Tell& action) { tell(action.line); }
   void obey(Conclude& action) {
     conclusion_ = std::move(action);

@@ -79,8 +79,15 @@ struct ConnectionEnded {
   bool cleanly = false;
 };
 
+/// Nothing of the job is left on a node, as the program that had started it there has seen. It is
+/// what a clean end of a direct connection tells, for nodes behind a forwarder.
+struct NodeGone {
+  std::string run_id;
+  std::string node;  ///< its name
+};
+
 using ServiceEvent = std::variant<ConnectionOpened, ProofMissing, TenantsChanged, ClientSaid,
-                                  ConnectionEnded, DeadlinePassed>;
+                                  ConnectionEnded, NodeGone, DeadlinePassed>;
 
 // Actions
 // -------------------------------------------------------------------------
@@ -185,6 +192,7 @@ class ServiceCore {
   void take(const TenantsChanged& changed, Context&) { tenants_ = changed.tenants; }
   void take(const ClientSaid& said, Context& context);
   void take(const ConnectionEnded& ended, Context& context);
+  void take(const NodeGone& gone, Context& context);
   void take(const DeadlinePassed& passed, Context& context);
 
   void hear(ConnectionId id, Connection& from, const proto::Prove& prove, Context& context);

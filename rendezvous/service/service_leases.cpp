@@ -137,6 +137,14 @@ void ServiceCore::end_session(const std::string& run_id, Entry& entry, const Age
   if (entry.job.all_know()) forget(run_id, entry, context.actions);
 }
 
+/// Its last words may still be on their way, and its connection end after this.
+void ServiceCore::take(const NodeGone& gone, Context& context) {
+  const auto found = jobs_.find(gone.run_id);
+  if (found == jobs_.end()) return;
+  for (const AgentId& agent : found->second.job.agents_of(gone.node))
+    ended_.push_back({context.now + kEndMargin, gone.run_id, agent});
+}
+
 void ServiceCore::evict_ended(Context& context) {
   while (!ended_.empty() && ended_.front().evict_at <= context.now) {
     const EndedSession ended = std::move(ended_.front());

@@ -91,6 +91,10 @@ class ServiceServer::Impl {
     });
   }
 
+  void node_gone(NodeGone gone) {
+    asio::post(context_, [this, gone = std::move(gone)] { handle(gone); });
+  }
+
   const std::string addr_;
   const std::uint16_t port_;
   std::atomic<bool> idle_{true};
@@ -381,6 +385,9 @@ const std::string& ServiceServer::addr() const { return impl_->addr_; }
 std::uint16_t ServiceServer::port() const { return impl_->port_; }
 Result<UniqueFd> ServiceServer::connect_locally() { return impl_->connect_locally(); }
 void ServiceServer::adopt(UniqueFd connection) { impl_->adopt(std::move(connection)); }
+void ServiceServer::node_gone(std::string run_id, std::string node) {
+  impl_->node_gone({std::move(run_id), std::move(node)});
+}
 std::size_t ServiceServer::agents() const { return impl_->agents_.load(std::memory_order_relaxed); }
 bool ServiceServer::is_idle() const { return impl_->idle_.load(std::memory_order_relaxed); }
 

@@ -83,6 +83,8 @@ class ServiceServer {
   /// Those over newcomers.places wait their turn, those over connections_max are closed with one
   /// line.
   void adopt(UniqueFd connection);
+  /// From any thread: nothing of the job is left on the node of this name (NodeGone).
+  void node_gone(std::string run_id, std::string node);
   /// Connections that are open now: those of agents. From any thread.
   [[nodiscard]] std::size_t agents() const;
   /// Whether all agents of all jobs know how their job ended. From any thread.

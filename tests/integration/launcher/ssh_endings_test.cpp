@@ -87,6 +87,24 @@ TEST_CASE("a ddprun that is stopped on a host is reported, and goes on when it i
   check_gone(nodes);
 }
 
+TEST_CASE("an elastic job waits for no lease of a node that has ended by itself") {
+  SshHosts hosts;
+  // The lease is 120 s, longer than the launcher has in this test.
+  Child& launcher = hosts.start(
+      {"--hosts=h[1-2]", "--nnodes=1:2",
+       "--rdzv-conf=last_call_timeout=1,keep_alive_interval=20,keep_alive_max_attempt=6"},
+      {"until", hosts.gate()});
+  REQUIRE(launcher.wait_for(both_run));
+  kill(node_of_rank(hosts, 1).agent, SIGKILL);
+  CHECK(launcher.wait_for_output("rank=0/1 node=0/1 local=0/1 round=1"));
+  hosts.open_gate();
+  const auto job = launcher.wait();
+  INFO(job.out + job.err);
+  CHECK(job.status == 0);
+  CHECK(job.err.find("ddprun: h2: ddprun there exited with code 70") != std::string::npos);
+  CHECK(hosts.nothing_left());
+}
+
 TEST_CASE("a host whose network falls silent is named, and its node ends by itself") {
   SshHosts hosts;
   const Child& forwarder = hosts.start_forwarder();

@@ -56,6 +56,7 @@ class Run {
   }
   static std::string of(const CloseHost& a) { return "close " + std::to_string(a.host); }
   static std::string of(const KillHost& a) { return "kill " + std::to_string(a.host); }
+  static std::string of(const NodeIsGone& a) { return "gone " + std::to_string(a.host); }
   static std::string of(const Tell& a) { return "tell " + a.line; }
   std::string of(const Conclude& a) {
     end = a;
@@ -156,6 +157,18 @@ TEST_CASE("a ddprun of another version is refused by name") {
   CHECK(run.on(Exited{0, {true, SIGKILL}, "", ""}) == "end 69");
 }
 
+TEST_CASE("a node is known to be gone when its first process has ended by itself") {
+  Run run({"a", "b", "c", "d", "e"}, 1);
+  run.all_running();
+  CHECK(run.on(Exited{0, {false, kExitInternal}, "", ""}) ==
+        "tell a: ddprun there exited with code 70; gone 0");
+  CHECK(run.on(Exited{1, kSshFailed, "x", ""}).find("gone") == std::string::npos);
+  CHECK(run.on(Exited{2, {false, kExitLeftovers}, "", ""}).find("gone") == std::string::npos);
+  // A shell around it may tell so of the signal that killed it.
+  CHECK(run.on(Exited{3, {false, kExitSignalBase + SIGKILL}, "", ""}).find("gone") ==
+        std::string::npos);
+}
+
 TEST_CASE("a node that is lost ends a job that needs it") {
   Run run({"a", "b"});
   run.all_running();
@@ -170,7 +183,7 @@ TEST_CASE("a node that refuses to start gives its exit code to the job") {
   Run run({"a"});
   run.all_running();
   CHECK(run.on(Exited{0, {false, 127}, "", ""}) ==
-        "tell a: ddprun there exited with code 127; end 127");
+        "tell a: ddprun there exited with code 127; gone 0; end 127");
 }
 
 TEST_CASE("the first signal is passed on, the second one too, and the end has a limit") {

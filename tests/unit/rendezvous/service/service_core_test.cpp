@@ -133,6 +133,20 @@ TEST_CASE("a forwarder that ends a connection cleanly proves nothing about the n
   CHECK(service.last<Stop>(a)->reason.find("connection ended") == std::string::npos);
 }
 
+TEST_CASE(
+    "a node behind a forwarder that is known to be gone is lost at once, unless it comes back") {
+  const auto end = GENERATE(as<std::string>(), "gone", "other job", "still connected");
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2, 3));
+  service.forwarded = true;
+  const auto b = service.join("b", nodes(1, 2, 3));
+  // What told of its end may be faster than the end of its connection.
+  service.node_gone(end == "other job" ? "other" : "job", "b");
+  if (end != "still connected") service.end(b, true);
+  service.pass(60ms);
+  CHECK((service.last<Stop>(a) != nullptr) == (end == "gone"));
+}
+
 TEST_CASE("people who see the lines of a node at the service are warned once") {
   ServiceScript service;
   const bool here = GENERATE(true, false);

@@ -44,6 +44,9 @@ class ServiceScript {
   void end(rdzv::ConnectionId id, bool cleanly) {
     take(core.on(rdzv::ConnectionEnded{id, cleanly}, now));
   }
+  void node_gone(const std::string& run_id, const std::string& node) {
+    take(core.on(rdzv::NodeGone{run_id, node}, now));
+  }
   /// A connection with a new session.
   rdzv::ConnectionId begin(const std::string& agent, const std::string& run_id = "job") {
     const rdzv::ConnectionId id = open(run_id);
