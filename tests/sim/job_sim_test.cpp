@@ -17,13 +17,22 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// More, or others, by DDPRUN_SIM_SEEDS=FIRST:COUNT.
-std::pair<std::uint64_t, int> seeds() {
+/// More, or others, by DDPRUN_SIM_SEEDS=FIRST:COUNT or FIRST:COUNT:STEP.
+struct Seeds {
+  std::uint64_t first = 0;
+  std::uint64_t count = 300;
+  std::uint64_t step = 1;
+};
+
+Seeds seeds() {
+  Seeds seeds;
   const char* chosen = std::getenv("DDPRUN_SIM_SEEDS");
-  if (chosen == nullptr) return {0, 300};
+  if (chosen == nullptr) return seeds;
   char* colon = nullptr;
-  const std::uint64_t first = std::strtoull(chosen, &colon, 10);
-  return {first, *colon == ':' ? std::atoi(colon + 1) : 1};
+  seeds.first = std::strtoull(chosen, &colon, 10);
+  seeds.count = *colon == ':' ? std::strtoull(colon + 1, &colon, 10) : 1;
+  if (*colon == ':') seeds.step = std::strtoull(colon + 1, &colon, 10);
+  return seeds;
 }
 
 double seconds(sim::Duration duration) { return std::chrono::duration<double>(duration).count(); }
@@ -39,6 +48,8 @@ struct Coverage {
   int mild = 0;
   int healed = 0;
   int formed_again = 0;
+  int over_etcd = 0;
+  int leaders = 0;
   sim::Duration slowest{0};
   std::set<std::pair<int, int>> cells;
   std::map<std::string, std::pair<int, int>> faults;  // how often, and in how many histories
@@ -62,6 +73,8 @@ void Coverage::add(const sim::History& history, double cpu) {
   mild += history.was_mild ? 1 : 0;
   healed += history.healed ? 1 : 0;
   formed_again += history.formed_again;
+  over_etcd += history.was_over_etcd ? 1 : 0;
+  leaders += history.leaders;
   slowest = std::max(slowest, history.slowest);
   cells.insert(history.cells.begin(), history.cells.end());
   for (const auto& [fault, times] : history.happened) {
@@ -89,6 +102,7 @@ void Coverage::print() const {
       "without faults of workers or nodes: {}; faults ended before the job: {}, then {} rounds "
       "formed, within {:.1f} s\n",
       mild, healed, formed_again, seconds(slowest));
+  text += fmt::format("over etcd: {}, with {} leaders one after the other\n", over_etcd, leaders);
   text += fmt::format("cells of the core's table: {}\n", cells.size());
   for (const auto& [fault, times] : faults)
     text += fmt::format("  {:20} {:7} times in {:6} histories\n", fault, times.first, times.second);
@@ -106,8 +120,9 @@ double cpu_now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 TEST_CASE("any history of a job of several nodes keeps what must hold and ends") {
   Coverage coverage;
-  const auto [first, count] = seeds();
-  for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(count); ++seed) {
+  const auto [first, histories, step] = seeds();
+  for (std::uint64_t i = 0; i < histories; ++i) {
+    const std::uint64_t seed = first + i * step;
     CAPTURE(seed);
     const double began = cpu_now();
     const sim::History history = sim::SimJob(seed, 10min).run();
@@ -116,12 +131,15 @@ TEST_CASE("any history of a job of several nodes keeps what must hold and ends")
     coverage.add(history, cpu_now() - began);
   }
   coverage.print();
-  if (count < 300) return;
+  if (coverage.histories < 300) return;
+  const int count = coverage.histories;
   CHECK(coverage.with_rounds * 3 > count);
   CHECK(coverage.restarts * 3 > count);
   CHECK(coverage.rounds > 2 * count);
   CHECK(coverage.culprits * 10 > count);
   CHECK(coverage.formed_again * 10 > count);
+  CHECK(coverage.over_etcd * 5 > count);
+  CHECK(coverage.leaders * 2 > 3 * coverage.over_etcd);
   for (int state = 0; state < rdzv::kJobStates; ++state) {
     for (int kind = 0; kind < rdzv::kEventKinds; ++kind) {
       const auto response = rdzv::Membership::response(static_cast<rdzv::JobState>(state),

@@ -34,8 +34,8 @@ bool is_same(const Finished& a, const Finished& b) {
 /// After each event of the service.
 void SimJob::see_service() {
   see_records();
-  require(service_.broken().empty(), service_.broken());
-  const rdzv::Membership* membership = service_.membership();
+  require(rendezvous_.broken().empty(), rendezvous_.broken());
+  const rdzv::Membership* membership = rendezvous_.membership();
   if (membership == nullptr) return;
   state_ = membership->state();
   // A node that was started just when the job ended runs it again, from the beginning.
@@ -50,7 +50,7 @@ void SimJob::see_records() {
   const auto cell = [this](rdzv::EventKind kind) {
     history_.cells.emplace(static_cast<int>(state_), static_cast<int>(kind));
   };
-  for (const rdzv::JobRecord& record : service_.take_records()) {
+  for (const rdzv::JobRecord& record : rendezvous_.take_records()) {
     if (const auto* said = std::get_if<rdzv::Said>(&record.event)) {
       cell(static_cast<rdzv::EventKind>(said->message.index()));
       const auto* failed = std::get_if<proto::WorkerFailed>(&said->message);
@@ -65,7 +65,7 @@ void SimJob::see_records() {
       if (stopped != nullptr && stopped->round_began)
         newest.uncertainties[agent_of(said->agent).id] = stopped->round_began->uncertainty;
     } else if (std::holds_alternative<rdzv::SessionLost>(record.event)) {
-      if (service_.membership() != nullptr) cell(rdzv::EventKind::lost);
+      if (rendezvous_.membership() != nullptr) cell(rdzv::EventKind::lost);
     } else if (std::holds_alternative<rdzv::DeadlinePassed>(record.event)) {
       cell(rdzv::EventKind::deadline);
     }
@@ -103,7 +103,7 @@ SimJob::Past SimJob::known_to_service() const {
     known.restart_count = last_restart_count_;
     return known;
   }
-  for (const auto& [id, session] : service_.job()->sessions()) {
+  for (const auto& [id, session] : rendezvous_.job()->sessions()) {
     if (session.node_name.empty() || !session.contact.connection) continue;
     const Past& past = agents_.at(id.substr(0, id.find('/'))).past;
     known.newest = std::max(known.newest, past.newest);
@@ -122,7 +122,7 @@ void SimJob::see_formed(const rdzv::Membership& membership) {
   require(!known.number || *known.number < id.second, "round numbers rise through the epochs");
   require(membership.restart_count() >= known.restart_count,
           "the restart count never falls through the epochs");
-  for (const auto& [session, unused] : service_.job()->sessions()) {
+  for (const auto& [session, unused] : rendezvous_.job()->sessions()) {
     const auto current = membership.current(session);
     const auto* round = current ? std::get_if<proto::Round>(&*current) : nullptr;
     if (round != nullptr) see_round(id, *round, session);
@@ -269,7 +269,7 @@ void SimJob::see_outcomes(const rdzv::Membership& membership) {
   outcomes_.push_back(outcome);
   if (history_.outcome) return;
   history_.outcome = outcome;
-  for (auto& [session, state] : service_.job()->sessions()) {
+  for (auto& [session, state] : rendezvous_.job()->sessions()) {
     Agent& agent = agent_of(session);
     agent.was_there = agent.node->alive() && !state.node_name.empty() &&
                       agent.link->session().own_id() == session;
@@ -306,6 +306,7 @@ void SimJob::check_told(const Agent& agent) {
 }
 
 void SimJob::check_end() {
+  require(rendezvous_.broken().empty(), rendezvous_.broken());
   // A service that has forgotten the job need not learn that its last nodes have left.
   require(history_.outcome || history_.cells.empty() || faults_.service_forgets,
           "the job has an outcome");

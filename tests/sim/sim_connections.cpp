@@ -3,7 +3,7 @@
 
 #include "proto/session_messages.hpp"
 #include "tests/sim/sim_channel.hpp"
-#include "tests/sim/sim_service.hpp"
+#include "tests/sim/sim_process.hpp"
 
 namespace ddprun::sim {
 
@@ -12,13 +12,13 @@ using rdzv::ConnectionId;
 
 // ---- their beginning ----
 
-ConnectionId SimService::connect(SimLink& link) {
+ConnectionId SimProcess::connect(SimLink& link) {
   const ConnectionId id = ++connections_;
   world_.after(link.draw_delay(), [this, id, &link] { try_to_connect(id, link, 0); });
   return id;
 }
 
-void SimService::try_to_connect(ConnectionId id, SimLink& link, int attempt) {
+void SimProcess::try_to_connect(ConnectionId id, SimLink& link, int attempt) {
   if (link.connection() != id) return;
   if (link.is_cut(true) || link.is_cut(false)) {
     // The kernel sends again; otherwise the attempt runs into its time-out.
@@ -28,33 +28,41 @@ void SimService::try_to_connect(ConnectionId id, SimLink& link, int attempt) {
     return;
   }
   if (link.way() == Way::rejected) return link.connection_failed(id, false);
-  if (!core_ || link.way() == Way::refused) return link.connection_failed(id, true);
+  if (!is_up() || link.way() == Way::refused) return link.connection_failed(id, true);
   Wire& wire = wires_[id];
   wire.link = &link;
   wire.channel.emplace(channel_of(world_, proto::Side::service, plan_.secret));
-  send_output(id, wire);
+  greet(id);
   link.connected(id);
+}
+
+/// The kernel has taken the connection; the process says its hello once it looks for it.
+void SimProcess::greet(ConnectionId id) {
+  Wire& wire = wires_.at(id);
+  if (!wire.channel) return;
+  if (const auto busy = busy_for()) return world_.after(*busy, [this, id] { greet(id); });
+  send_output(id, wire);
 }
 
 // ---- their end ----
 
-void SimService::send(ConnectionId id, std::string bytes) { push(id, true, {std::move(bytes)}); }
+void SimProcess::send(ConnectionId id, std::string bytes) { push(id, true, {std::move(bytes)}); }
 
-void SimService::end(ConnectionId id, bool cleanly) { push(id, true, {"", true, cleanly}); }
+void SimProcess::end(ConnectionId id, bool cleanly) { push(id, true, {"", true, cleanly}); }
 
-void SimService::close(ConnectionId id, Wire& wire) {
+void SimProcess::close(ConnectionId id, Wire& wire) {
   wire.channel.reset();
   push(id, false, {"", true, false});
 }
 
-void SimService::lose_connection(ConnectionId id, bool cleanly) {
+void SimProcess::lose_connection(ConnectionId id, bool cleanly) {
   Wire& wire = wires_.at(id);
   if (!wire.channel) return;
   wire.channel.reset();
   if (wire.told) on(rdzv::ConnectionEnded{id, cleanly});
 }
 
-void SimService::reset(ConnectionId id) {
+void SimProcess::reset(ConnectionId id) {
   const auto found = wires_.find(id);
   if (found == wires_.end()) return;
   for (Pipe* pipe : {&found->second.up, &found->second.down}) {
@@ -69,13 +77,13 @@ void SimService::reset(ConnectionId id) {
   push(id, false, {"", true, false});
 }
 
-void SimService::sever(ConnectionId id, bool answers) {
+void SimProcess::sever(ConnectionId id, bool answers) {
   const auto found = wires_.find(id);
   if (found == wires_.end()) return;
   found->second.middle = answers ? Middle::answers : Middle::silent;
 }
 
-void SimService::end_forwarded(ConnectionId id) {
+void SimProcess::end_forwarded(ConnectionId id) {
   const auto found = wires_.find(id);
   if (found == wires_.end()) return;
   push(id, true, {"", true, true});
@@ -84,11 +92,11 @@ void SimService::end_forwarded(ConnectionId id) {
 
 // ---- what is on its way ----
 
-void SimService::send_output(ConnectionId id, Wire& wire) {
+void SimProcess::send_output(ConnectionId id, Wire& wire) {
   if (wire.channel->output_bytes() > 0) push(id, false, {wire.channel->take_output()});
 }
 
-void SimService::push(ConnectionId id, bool up, Item item) {
+void SimProcess::push(ConnectionId id, bool up, Item item) {
   const auto found = wires_.find(id);
   if (found == wires_.end()) return;
   Wire& wire = found->second;
@@ -108,11 +116,15 @@ void SimService::push(ConnectionId id, bool up, Item item) {
   world_.after(wire.link->draw_delay(), [this, id, up] { move(id, up); });
 }
 
-void SimService::move(ConnectionId id, bool up) {
+void SimProcess::move(ConnectionId id, bool up) {
   Wire& wire = wires_.at(id);
   Pipe& pipe = up ? wire.up : wire.down;
   if (wire.link->is_cut(up)) {
     world_.after(kHealingNoticed, [this, id, up] { move(id, up); });
+    return;
+  }
+  if (const auto busy = up ? busy_for() : std::nullopt) {
+    world_.after(*busy, [this, id, up] { move(id, up); });
     return;
   }
   if (!up && !wire.link->reads()) {
@@ -145,7 +157,7 @@ void SimService::move(ConnectionId id, bool up) {
                [this, id, up] { move(id, up); });
 }
 
-void SimService::arrived_up(ConnectionId id, Wire& wire, const Item& item) {
+void SimProcess::arrived_up(ConnectionId id, Wire& wire, const Item& item) {
   if (!wire.channel) return;
   if (item.ends) return lose_connection(id, item.cleanly);
   wire.channel->append(item.bytes);
@@ -176,7 +188,7 @@ void SimService::arrived_up(ConnectionId id, Wire& wire, const Item& item) {
 }
 
 /// It has another secret than the service, or none.
-void SimService::refuse_proof(ConnectionId id, Wire& wire) {
+void SimProcess::refuse_proof(ConnectionId id, Wire& wire) {
   static_cast<void>(wire.channel->send(proto::encode(proto::ServiceMessage(
       proto::Refused{proto::Refused::Why::wrong_secret, "it has another secret"}))));
   send_output(id, wire);

@@ -52,10 +52,11 @@ void SimJob::do_harm() {
   const std::vector<Agent*> alive = this->alive();
   if (alive.empty()) return;
   if (faults_.service_forgets && world_.one_in(3)) return harm_service();
+  if (cluster_ && world_.one_in(3)) return harm_cluster();
   Agent& victim = *alive[world_.below(alive.size())];
   const std::uint64_t what = world_.below(16);
   if (what == 0) {
-    if (faults_.service_crashes) harm_service();
+    if (faults_.service_crashes && service_) harm_service();
   } else if (what < 9) {
     harm_node(victim);
   } else {
@@ -109,8 +110,12 @@ void SimJob::do_mild_harm() {
         if (draw(faults_.network_cut, half)) cut(victim, draw_way(), lasts);
         break;
       case 1:
-        if (draw(faults_.service_crashes, world_.one_in(2) ? Duration(2s) : Duration(1min)))
+        if (cluster_) {
+          lasts = do_mild_harm_to_cluster();
+        } else if (draw(faults_.service_crashes,
+                        world_.one_in(2) ? Duration(2s) : Duration(1min))) {
           crash_service(lasts);
+        }
         break;
       case 2:
         if (faults_.connections_break) break_connection(victim);
@@ -118,7 +123,7 @@ void SimJob::do_mild_harm() {
       case 3:
         if (draw(faults_.firewall_rejects, half)) {
           reject(victim, lasts);
-          service_.reset(victim.link->connection());
+          victim.link->place().reset(victim.link->connection());
         }
         break;
       case 4:
@@ -238,7 +243,7 @@ void SimJob::put_to_sleep(Agent& victim) {
 void SimJob::be_replaced() {
   happened("all nodes replaced");
   for (Agent* agent : alive()) freeze(*agent);
-  service_.crash(world_.up_to(1s), Disk::lost);
+  service_->crash(world_.up_to(1s), Disk::lost);
   for (int i = 0; i < plan_.job.max_nodes; ++i) {
     Host& host = new_host();
     if (plan_.ranks != Ranks::none) host.node_rank = i;
@@ -253,15 +258,15 @@ void SimJob::harm_service() {
     be_replaced();
   } else if (faults_.service_has_no_journal) {
     happened("journal lost");
-    service_.crash(away, Disk::lost);
+    service_->crash(away, Disk::lost);
   } else if (faults_.service_forgets && world_.one_in(2)) {
     constexpr Disk kDisks[] = {Disk::lost, Disk::flipped, Disk::flipped, Disk::old};
     const Disk disk = kDisks[world_.below(4)];
     happened(disk == Disk::old ? "journal old" : disk == Disk::lost ? "journal lost" : "bit wrong");
-    service_.crash(away, disk);
+    service_->crash(away, disk);
   } else if (faults_.disk_fills && world_.one_in(2)) {
     happened("disk full");
-    service_.fill_disk(world_.up_to(2min));
+    service_->fill_disk(world_.up_to(2min));
   } else {
     crash_service(away);
   }
@@ -271,11 +276,11 @@ void SimJob::harm_service() {
 void SimJob::crash_service(Duration away) {
   happened("service crash");
   if (world_.one_in(3)) {
-    service_.crash_while_telling(away);
+    service_->crash_while_telling(away);
   } else if (world_.one_in(2)) {
-    service_.crash_while_writing(away);
+    service_->crash_while_writing(away);
   } else {
-    service_.crash(away, Disk::kept);
+    service_->crash(away, Disk::kept);
   }
 }
 

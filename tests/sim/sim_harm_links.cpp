@@ -65,8 +65,8 @@ void SimJob::break_connection(Agent& victim) {
   const bool is_reset = world_.one_in(2);
   happened(is_reset ? "reset" : "half-open");
   world_.note(victim.id + (is_reset ? " has its connection reset" : " has a dead connection"));
-  if (is_reset) return service_.reset(victim.link->connection());
-  service_.sever(victim.link->connection(), world_.one_in(2));
+  if (is_reset) return victim.link->place().reset(victim.link->connection());
+  victim.link->place().sever(victim.link->connection(), world_.one_in(2));
 }
 
 void SimJob::reject(Agent& victim, Duration lasts) {
@@ -84,7 +84,7 @@ void SimJob::end_forwarder(Agent& victim) {
   world_.note(victim.id + " has no forwarder");
   harmed(lasts);
   victim.link->set_way(Way::refused);
-  service_.end_forwarded(victim.link->connection());
+  victim.link->place().end_forwarded(victim.link->connection());
   world_.after(lasts, [&victim] { victim.link->set_way(Way::open); });
 }
 

@@ -15,6 +15,9 @@ namespace {
 constexpr Duration kAttempt = 6s;
 /// Workers that were sent SIGKILL, what they left, and messages on their way.
 constexpr Duration kMoments = 1s;
+/// Of another leader: the lease of the one before, and of each agent an attempt at a place that
+/// does not lead.
+constexpr Duration kElection = 5s + 1s + kAttempt;
 
 }  // namespace
 
@@ -23,7 +26,8 @@ constexpr Duration kMoments = 1s;
 Duration SimJob::formed_within() const {
   return rdzv::ServiceCore::kKillMargin + plan_.lease + plan_.lease / 100 + plan_.job.last_call +
          std::max<Duration>(plan_.grace_period, 0s) + kAttempt + kMoments +
-         (faults_.nodes_are_checked ? 2 * kCheckTimeout : 0s);
+         (faults_.nodes_are_checked ? 2 * kCheckTimeout : 0s) +
+         (faults_.over_etcd ? kElection : Duration(0));
 }
 
 void SimJob::heal() {
@@ -42,7 +46,7 @@ void SimJob::heal() {
     agent->link->resume();
     agent->node->resume();
   }
-  service_.heal();
+  rendezvous_.heal();
   if (history_.outcome) return;
   history_.healed = true;
   keep_enough_nodes();
@@ -81,7 +85,7 @@ bool SimJob::has_enough_nodes() {
 
 /// A round is out, and each of its nodes has it.
 bool SimJob::runs_well() {
-  const rdzv::Membership* membership = service_.membership();
+  const rdzv::Membership* membership = rendezvous_.membership();
   if (membership == nullptr || membership->state() != rdzv::JobState::running) return false;
   const RoundId id{membership->epoch(), membership->next_round() - 1};
   const auto found = rounds_.find(id);

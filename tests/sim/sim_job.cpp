@@ -25,13 +25,33 @@ SimJob::SimJob(std::uint64_t seed, Duration faults_for)
       faults_for_(faults_for),
       plan_(draw_plan(world_, faults_, faults_for)),
       began_(world_.now()),
-      service_(world_,
-               ServicePlan{!faults_.service_has_no_journal, plan_.secret, plan_.lease,
-                           plan_.snapshots, plan_.unread_max},
-               [this] { see_service(); }) {
+      service_(make_service()),
+      cluster_(make_cluster()),
+      rendezvous_(cluster_ ? static_cast<SimRendezvous&>(*cluster_) : *service_) {
   history_.max_nodes = plan_.job.max_nodes;
   history_.was_mild = faults_.are_mild;
+  history_.was_over_etcd = faults_.over_etcd;
 }
+
+ServicePlan SimJob::service_plan() const {
+  return {!faults_.service_has_no_journal, plan_.secret, plan_.lease, plan_.snapshots,
+          plan_.unread_max};
+}
+
+std::unique_ptr<SimService> SimJob::make_service() {
+  if (faults_.over_etcd) return nullptr;
+  return std::make_unique<SimService>(world_, service_plan(), [this] { see_service(); });
+}
+
+std::unique_ptr<SimCluster> SimJob::make_cluster() {
+  if (!faults_.over_etcd) return nullptr;
+  const SimCluster::ClusterPlan plan{2 + static_cast<int>(world_.below(2)),
+                                     faults_.clocks_differ ? 10'000 : 50};
+  return std::make_unique<SimCluster>(world_, service_plan(), plan, [this] { see_service(); });
+}
+
+/// Several rdzvd go on for ever.
+bool SimJob::is_all_over() { return cluster_ && history_.outcome && alive().empty(); }
 
 History SimJob::run() {
   for (int i = 0; i < plan_.job.max_nodes; ++i) {
@@ -45,11 +65,16 @@ History SimJob::run() {
   world_.after(faults_for_, [this] { harm_ = false; });
   world_.after(plan_.heals_after.value_or(faults_for_ + kFaultsLast), [this] { heal(); });
   while (world_.step(began_ + faults_for_ + kMuchTooLate)) {
-    if (!history_.violations.empty()) break;
+    if (!history_.violations.empty() || is_all_over()) break;
     if (history_.outcome && history_.lasted == 0s) history_.lasted = world_.now() - began_;
   }
   if (history_.violations.empty()) check_end();
-  if (service_.connections_ended_for_unread() > 0) happened("unread output");
+  for (const SimProcess* place : rendezvous_.places())
+    if (place->connections_ended_for_unread() > 0) happened("unread output");
+  if (cluster_) {
+    history_.leaders = cluster_->leaders();
+    if (cluster_->untold() > 0) happened("write found by the next leader");
+  }
   history_.rounds = static_cast<int>(rounds_.size());
   history_.restarts = last_restart_count_;
   history_.hash = world_.hash();
@@ -138,7 +163,7 @@ SimJob::Agent& SimJob::add_node(Host& host, Stranger stranger) {
   if (stranger == Stranger::other_secret) link.secret = kOtherSecret;
   if (stranger == Stranger::no_secret) link.secret.clear();
   agent.link = std::make_unique<SimLink>(
-      world_, clock, service_, std::move(link), session,
+      world_, clock, rendezvous_.places(), std::move(link), session,
       [this, &agent](proto::MembershipMessage message) {
         if (const auto* planned = std::get_if<proto::RestartPlanned>(&message))
           planned_until_ = std::max(planned_until_, world_.now() + planned->delay);

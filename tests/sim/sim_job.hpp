@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/sim/sim_cluster.hpp"
 #include "tests/sim/sim_link.hpp"
 #include "tests/sim/sim_node.hpp"
 #include "tests/sim/sim_plan.hpp"
@@ -31,6 +32,8 @@ struct History {
   int formed_again = 0;  ///< after that: how often no round ran, and then one did
   Duration slowest{0};   ///< of these, after the last fault
   std::uint64_t hash = 0;
+  bool was_over_etcd = false;
+  int leaders = 0;  ///< of these, one after the other
   Duration lasted{0};
   std::set<std::pair<int, int>> cells;  ///< of the core's table that were used
   std::map<std::string, int> happened;  ///< faults, by name
@@ -95,6 +98,12 @@ class SimJob {
     std::map<WorkerId, Clock::time_point> failed;  // by themselves, not as victims
     std::map<proto::AgentId, std::chrono::nanoseconds> uncertainties;  // of the times that they say
   };
+
+  // The rendezvous.
+  [[nodiscard]] ServicePlan service_plan() const;
+  [[nodiscard]] std::unique_ptr<SimService> make_service();
+  [[nodiscard]] std::unique_ptr<SimCluster> make_cluster();
+  [[nodiscard]] bool is_all_over();
 
   // Nodes.
   Host& new_host();
@@ -161,6 +170,8 @@ class SimJob {
   void slow_reader(Agent& victim, Duration pause, Duration lasts);
   void harm_service();
   void crash_service(Duration away);
+  void harm_cluster();
+  Duration do_mild_harm_to_cluster();
   void be_replaced();
   void miss_round();
   [[nodiscard]] Fate draw_fate();
@@ -172,7 +183,10 @@ class SimJob {
   const Duration faults_for_;
   const Plan plan_;
   const Clock::time_point began_;
-  SimService service_;
+  // One of the two.
+  std::unique_ptr<SimService> service_;
+  std::unique_ptr<SimCluster> cluster_;
+  SimRendezvous& rendezvous_;
   std::deque<Host> hosts_;
   std::map<proto::AgentId, Agent> agents_;
   bool harm_ = true;

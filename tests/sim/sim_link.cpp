@@ -1,11 +1,12 @@
 #include "tests/sim/sim_link.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
 #include "tests/sim/sim_channel.hpp"
-#include "tests/sim/sim_service.hpp"
+#include "tests/sim/sim_process.hpp"
 
 namespace ddprun::sim {
 
@@ -13,6 +14,19 @@ using namespace std::chrono_literals;
 using rdzv::ConnectionId;
 
 namespace {
+
+/// Of one of several places, until its channel is open; a busy one has more at every other attempt
+/// (rendezvous/client/service_connection.cpp).
+constexpr Duration kPlaceTime = 1s;
+constexpr Duration kLongPlaceTime = 3s;
+
+rdzv::ServiceHosts hosts_of(const std::vector<SimProcess*>& places) {
+  std::vector<Endpoint> hosts;
+  for (const SimProcess* place : places) hosts.push_back(*parse_endpoint(place->place()));
+  const Endpoint first = hosts.front();
+  hosts.erase(hosts.begin());
+  return {first, std::move(hosts)};
+}
 
 bool tells_outcome(const rdzv::SessionEvent& event) {
   const auto* said = std::get_if<rdzv::ServiceSaid>(&event);
@@ -22,13 +36,15 @@ bool tells_outcome(const rdzv::SessionEvent& event) {
 
 }  // namespace
 
-SimLink::SimLink(World& world, HostClock clock, SimService& service, LinkPlan plan,
+SimLink::SimLink(World& world, HostClock clock, std::vector<SimProcess*> places, LinkPlan plan,
                  rdzv::SessionSettings settings,
                  std::function<void(proto::MembershipMessage)> deliver,
                  std::function<void()> lease_over)
     : world_(world),
       clock_(clock),
-      service_(service),
+      places_(std::move(places)),
+      hosts_(hosts_of(places_)),
+      place_(places_.front()),
       plan_(std::move(plan)),
       deliver_(std::move(deliver)),
       lease_over_(std::move(lease_over)),
@@ -49,7 +65,7 @@ bool SimLink::is_cut(bool up) const {
 void SimLink::end(bool silently) {
   if (!alive_) return;
   alive_ = false;
-  if (connection_ != 0 && !silently) service_.end(connection_, true);
+  if (connection_ != 0 && !silently) place_->end(connection_, true);
 }
 
 void SimLink::on(rdzv::SessionEvent event) {
@@ -102,8 +118,9 @@ void SimLink::obey(rdzv::LeaseMoved& action) {
 }
 
 void SimLink::obey(rdzv::Connect&) {
-  channel_.reset();
-  connection_ = service_.connect(*this);
+  ++attempts_;
+  hosts_.begin();
+  try_place();
 }
 
 void SimLink::obey(rdzv::SendToService& action) {
@@ -112,10 +129,7 @@ void SimLink::obey(rdzv::SendToService& action) {
   send_output();
 }
 
-void SimLink::obey(rdzv::ResetConnection&) {
-  if (connection_ != 0) service_.end(std::exchange(connection_, 0), false);
-  channel_.reset();
-}
+void SimLink::obey(rdzv::ResetConnection&) { end_connection(); }
 
 /// In the next turn, as the agent's loop has it.
 void SimLink::obey(rdzv::Deliver& action) {
@@ -125,14 +139,51 @@ void SimLink::obey(rdzv::Deliver& action) {
 }
 
 void SimLink::send_output() {
-  if (channel_->output_bytes() > 0) service_.send(connection_, channel_->take_output());
+  if (channel_->output_bytes() > 0) place_->send(connection_, channel_->take_output());
+}
+
+// ---- one of several places, as rendezvous/client/service_connection.cpp has it ----
+
+void SimLink::try_place() {
+  channel_.reset();
+  const auto found = std::find_if(places_.begin(), places_.end(), [this](const SimProcess* one) {
+    return one->place() == to_string(hosts_.current());
+  });
+  place_ = *found;
+  connection_ = place_->connect(*this);
+  if (!hosts_.has_next()) return;
+  const Duration time = attempts_ % 2 == 0 ? kLongPlaceTime : kPlaceTime;
+  world_.at(clock_.in_world(clock_.now() + time), [this, id = connection_] {
+    const bool is_open = channel_ && channel_->is_open();
+    if (alive_ && id == connection_ && !is_open && !frozen_ && !suspended_) next_place("no answer");
+  });
+}
+
+/// Within the same attempt.
+void SimLink::next_place(const std::string& reason) {
+  if (!hosts_.go_on()) return failed(false, reason);
+  end_connection();
+  try_place();
+}
+
+void SimLink::end_connection() {
+  if (connection_ != 0) place_->end(std::exchange(connection_, 0), false);
+  channel_.reset();
+}
+
+void SimLink::failed(bool refused, const std::string& reason) {
+  connection_ = 0;
+  channel_.reset();
+  on(rdzv::ConnectionFailed{refused, reason});
 }
 
 void SimLink::connection_failed(ConnectionId id, bool refused) {
   if (!alive_ || id != connection_) return;
-  connection_ = 0;
-  channel_.reset();
-  on(rdzv::ConnectionFailed{refused, refused ? "Connection refused" : "Connection reset by peer"});
+  const std::string reason = refused ? "Connection refused" : "Connection reset by peer";
+  // Another of them may have the jobs and start workers: so none of these is "not there".
+  if (hosts_.are_several() && !channel_) return next_place(reason);
+  if (hosts_.has_next() && !channel_->is_open()) return next_place(reason);
+  failed(refused && !hosts_.are_several(), reason);
 }
 
 void SimLink::connected(ConnectionId id) {
@@ -152,7 +203,7 @@ void SimLink::arrived(ConnectionId id, const std::string& bytes) {
     const bool was_open = channel_->is_open();
     const auto body = channel_->next();
     if (!body) {
-      service_.end(id, false);
+      place_->end(id, false);
       fail_to_open(id, body.error());
       return;
     }
@@ -163,6 +214,13 @@ void SimLink::arrived(ConnectionId id, const std::string& bytes) {
       if (auto decoded = proto::decode_service_message(**body)) message = std::move(*decoded);
     }
     if (is_opened) on(rdzv::Connected{plan_.is_forwarded ? "" : std::to_string(id)});
+    const auto* refused = message ? std::get_if<proto::Refused>(&*message) : nullptr;
+    if (refused != nullptr && refused->why == proto::Refused::Why::elsewhere) {
+      hosts_.prefer(refused->place);
+      hosts_.go_on();
+      place_->end(id, false);
+      return failed(false, refused->reason);
+    }
     if (message) {
       heard_at_ = clock_.now();
       on(rdzv::ServiceSaid{std::move(*message)});

@@ -6,16 +6,18 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/control_channel.hpp"
 #include "rendezvous/client/agent_session.hpp"
+#include "rendezvous/client/service_hosts.hpp"
 #include "rendezvous/service/service_core.hpp"
 #include "tests/sim/sim_channel.hpp"
 #include "tests/sim/world.hpp"
 
 namespace ddprun::sim {
 
-class SimService;
+class SimProcess;
 
 /// Which way a cut network loses what is sent. Connections stay, and what was sent arrives later.
 enum class Cut { none, up, down, both };
@@ -30,8 +32,9 @@ enum class Way {
 /// An agent's end: its session, and the connection that it has.
 class SimLink {
  public:
-  /// `lease_over`: a second ago, by the page that the warden reads.
-  SimLink(World& world, HostClock clock, SimService& service, LinkPlan plan,
+  /// `places`: where the service may be. `lease_over`: a second ago, by the page that the warden
+  /// reads.
+  SimLink(World& world, HostClock clock, std::vector<SimProcess*> places, LinkPlan plan,
           rdzv::SessionSettings settings, std::function<void(proto::MembershipMessage)> deliver,
           std::function<void()> lease_over);
 
@@ -63,6 +66,8 @@ class SimLink {
   [[nodiscard]] const rdzv::AgentSession& session() const { return session_; }
   /// 0: none.
   [[nodiscard]] rdzv::ConnectionId connection() const { return connection_; }
+  /// To which the connection is.
+  [[nodiscard]] SimProcess& place() const { return *place_; }
   /// The service has told it an outcome.
   [[nodiscard]] bool was_told() const { return was_told_; }
   /// For so long it has heard nothing of the service, by its own clock; since its start at most.
@@ -85,10 +90,17 @@ class SimLink {
   void obey(rdzv::Tell& action) { world_.note(session_.own_id() + ": " + action.line); }
   void send_output();
   void follow_deadline();
+  void try_place();
+  void next_place(const std::string& reason);
+  void end_connection();
+  void failed(bool refused, const std::string& reason);
 
   World& world_;
   const HostClock clock_;
-  SimService& service_;
+  const std::vector<SimProcess*> places_;
+  rdzv::ServiceHosts hosts_;  // the same
+  int attempts_ = 0;
+  SimProcess* place_;
   const LinkPlan plan_;
   std::function<void(proto::MembershipMessage)> deliver_;
   std::function<void()> lease_over_;

@@ -23,6 +23,15 @@ void draw_mild(World& world, Faults& faults) {
   faults.are_mild = true;
 }
 
+void draw_etcd(World& world, Faults& faults) {
+  faults.over_etcd = true;
+  faults.service_crashes |= world.one_in(2);
+  for (bool* fault : {&faults.leader_freezes, &faults.leader_cut_off, &faults.etcd_goes_away,
+                      &faults.etcd_is_slow, &faults.etcd_loses})
+    *fault = world.one_in(2);
+  faults.service_forgets = faults.service_has_no_journal = faults.disk_fills = false;
+}
+
 proto::JobSettings draw_settings(World& world, const Faults& faults, Ranks ranks) {
   proto::JobSettings settings;
   settings.max_nodes = 1 + static_cast<int>(world.below(5));
@@ -49,15 +58,7 @@ proto::JobSettings draw_settings(World& world, const Faults& faults, Ranks ranks
   return settings;
 }
 
-}  // namespace
-
-Faults draw_faults(World& world, std::uint64_t seed) {
-  Faults faults;
-  faults.nodes_are_checked = seed % 6 == 5;
-  if (world.one_in(8)) {
-    draw_mild(world, faults);
-    return faults;
-  }
+void draw_harm(World& world, Faults& faults) {
   for (bool* fault :
        {&faults.workers_fail, &faults.workers_hang, &faults.nodes_crash, &faults.nodes_vanish,
         &faults.nodes_come, &faults.nodes_leave, &faults.agents_freeze, &faults.hosts_reboot})
@@ -76,17 +77,26 @@ Faults draw_faults(World& world, std::uint64_t seed) {
   faults.bad_batch = faults.workers_fail && world.one_in(3);
   faults.hosts_sleep = world.one_in(3);
   faults.service_forgets = world.one_in(6);
-  if (!faults.service_forgets) return faults;
+  if (!faults.service_forgets) return;
   faults.service_crashes = true;
   // One with other --nnodes may be the first that a service without memory hears of.
   faults.strangers_come = false;
   faults.service_has_no_journal = world.one_in(2);
-  if (faults.service_has_no_journal) return faults;
+  if (faults.service_has_no_journal) return;
   faults.disk_fills = world.one_in(2);
   // A node that is new in every respect cannot tell a service without memory of the others. That a
   // stopped agent goes is its warden's doing.
   faults.nodes_crash = faults.nodes_vanish = faults.hosts_reboot = faults.nodes_come =
       faults.agents_freeze = faults.hosts_sleep = false;
+}
+
+}  // namespace
+
+Faults draw_faults(World& world, std::uint64_t seed) {
+  Faults faults;
+  faults.nodes_are_checked = seed % 6 == 5;
+  world.one_in(8) ? draw_mild(world, faults) : draw_harm(world, faults);
+  if (seed % 4 == 3) draw_etcd(world, faults);
   return faults;
 }
 
@@ -97,6 +107,8 @@ Plan draw_plan(World& world, const Faults& faults, Duration faults_for) {
   plan.lease = one_of<std::chrono::nanoseconds, 6>(world, {1s, 3s, 3s, 15s, 15s, 15s});
   // A SYN that is lost is sent again after a second: no lease is so short where nobody must notice.
   if (faults.are_mild) plan.lease = std::max<std::chrono::nanoseconds>(plan.lease, 3s);
+  // Another leader is there 5 s after the last word of one that is gone, at the latest.
+  if (faults.are_mild && faults.over_etcd) plan.lease = 15s;
   plan.leases_differ = !faults.are_mild && world.one_in(4);
   plan.lost_timeout = !faults.are_mild && world.one_in(6) ? 20s : 300s;
   plan.grace_period = one_of<std::chrono::milliseconds, 4>(world, {0ms, 500ms, 5s, 5s});

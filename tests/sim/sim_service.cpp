@@ -3,16 +3,13 @@
 
 #include <utility>
 
-#include "proto/fit_frame.hpp"
 #include "rendezvous/service/journal_format.hpp"
 #include "tests/sim/sim_channel.hpp"
 
 namespace ddprun::sim {
 
-using rdzv::ConnectionId;
-
 SimService::SimService(World& world, ServicePlan plan, std::function<void()> after)
-    : world_(world), plan_(std::move(plan)), after_(std::move(after)) {
+    : SimProcess(world, std::move(plan), "service:29400", 0), after_(std::move(after)) {
   begin();
 }
 
@@ -66,62 +63,12 @@ void SimService::write(const rdzv::ServiceActions& actions) {
   }
 }
 
-SimService::Known SimService::known(const std::optional<rdzv::ServiceCore>& core) {
-  Known known;
-  const rdzv::Job* job = core->job(kRunId);
-  if (job == nullptr) return known;
-  known.deadline = job->deadline();
-  known.sessions = job->sessions().size();
-  if (const rdzv::Membership* members = job->membership()) {
-    known.next_round = members->next_round();
-    known.restart_count = members->restart_count();
-  }
-  return known;
-}
-
 /// All agents know how the job ended: no record is needed, though the service still knows it.
 void SimService::forget() {
   disk_.clear();
   unwritten_.clear();
   is_forgotten_ = has_clock_ = true;
   durable_.emplace(replayed({}));
-}
-
-/// What is told follows from what is written: a service that has only that would tell the same.
-void SimService::check_cause(const rdzv::ServiceActions& actions) {
-  if (is_forgotten_) return;
-  if (known(core_) != known(durable_)) broken_ = "all that has happened is durable";
-  std::map<ConnectionId, const proto::ServiceMessage*> last;
-  for (const rdzv::ServiceSend& send : actions.sends) {
-    const auto* message = std::get_if<proto::MembershipMessage>(&send.message);
-    const bool is_state = message == nullptr || std::holds_alternative<proto::Round>(*message) ||
-                          std::holds_alternative<proto::Stop>(*message) ||
-                          std::holds_alternative<proto::Finished>(*message);
-    if (is_state) last[send.to] = &send.message;
-  }
-  for (const auto& [to, message] : last) check_cause(wires_.at(to), *message);
-}
-
-void SimService::check_cause(const Wire& wire, const proto::ServiceMessage& message) {
-  const rdzv::Job* job = durable_->job(kRunId);
-  const rdzv::Job::Session* session = job != nullptr ? job->session(wire.session) : nullptr;
-  const auto require = [this](bool holds, const char* what) {
-    if (!holds) broken_ = what;
-  };
-  if (const auto* welcome = std::get_if<proto::Welcome>(&message)) {
-    require(!welcome->resumed || (session != nullptr && job->epoch() == welcome->epoch &&
-                                  session->acknowledged == welcome->acknowledged),
-            "a session that goes on is durable");
-  } else if (const auto* alive = std::get_if<proto::Alive>(&message)) {
-    require(session != nullptr && session->acknowledged == alive->acknowledged,
-            "what is acknowledged is durable");
-  } else if (std::holds_alternative<proto::MembershipMessage>(message)) {
-    // The last word to an agent of which the session is over is in no session.
-    if (session == nullptr) return;
-    const auto current = job->current(wire.session);
-    require(current && proto::encode(proto::ServiceMessage(*current)) == proto::encode(message),
-            "what an agent is told is durable");
-  }
 }
 
 // ---- its process ----
@@ -133,10 +80,8 @@ void SimService::crash(Duration away, Disk disk) {
   if (disk == Disk::kept && !is_forgotten_) before_crash_ = known(core_);
   if (disk != Disk::kept) has_clock_ = false;
   disk_later_ = disk;
-  core_.reset();
-  deadline_.reset();
-  for (auto& [id, wire] : wires_)
-    if (wire.channel) close(id, wire);
+  stop_core();
+  close_all();
   world_.after(away, [this] { come_back(); });
 }
 
@@ -173,13 +118,6 @@ void SimService::heal() {
   come_back();
 }
 
-const rdzv::Job* SimService::job() const { return core_ ? core_->job(kRunId) : nullptr; }
-
-const rdzv::Membership* SimService::membership() const {
-  const rdzv::Job* found = job();
-  return found != nullptr ? found->membership() : nullptr;
-}
-
 void SimService::on(const rdzv::ServiceEvent& event) {
   if (!core_) return;
   auto actions = core_->on(event, world_.now());
@@ -193,7 +131,7 @@ void SimService::on(const rdzv::ServiceEvent& event) {
 void SimService::obey(rdzv::ServiceActions& actions) {
   const std::size_t durable = disk_.size();
   write(actions);
-  check_cause(actions);
+  if (!is_forgotten_) check_cause(actions);
   if (crash_while_writing_ && !disk_full_ && !actions.records.empty()) {
     // What is whole on the disk has happened, though nobody was told.
     const auto known = rdzv::read_journal(disk_.substr(0, durable)).records.size();
@@ -222,27 +160,7 @@ void SimService::obey(rdzv::ServiceActions& actions) {
     crash(*std::exchange(crash_while_telling_, std::nullopt), Disk::kept);
     return;
   }
-  for (rdzv::ServiceSend& send : actions.sends) {
-    Wire& wire = wires_.at(send.to);
-    if (!wire.channel) continue;
-    static_cast<void>(wire.channel->send(proto::encode_to_fit(send.message)));
-    send_output(send.to, wire);
-  }
-  for (const ConnectionId id : actions.closes) {
-    Wire& wire = wires_.at(id);
-    if (wire.channel) close(id, wire);
-  }
-}
-
-void SimService::follow_deadline() {
-  if (deadline_ == core_->deadline()) return;
-  deadline_ = core_->deadline();
-  if (!deadline_) return;
-  world_.at(*deadline_, [this, when = *deadline_] {
-    if (deadline_ != when) return;
-    deadline_.reset();
-    on(rdzv::DeadlinePassed{});
-  });
+  tell(actions);
 }
 
 }  // namespace ddprun::sim

@@ -117,7 +117,7 @@ void Crowd::start(Agent& agent, int index) {
   session.service = "service:29400";
   session.seed = static_cast<std::uint32_t>(index);
   agent.link = std::make_unique<sim::SimLink>(
-      world_, clock, service_, sim::LinkPlan{}, session,
+      world_, clock, service_.places(), sim::LinkPlan{}, session,
       [&agent](proto::MembershipMessage message) { agent.node->take(std::move(message)); },
       [] { throw std::runtime_error("a lease is over"); });
   agent.node->begin();

@@ -48,14 +48,7 @@ class ModelEtcd {
     ++txns;
     sent.push_back(txn);
     rdzv::EtcdTxnAnswer answer;
-    answer.succeeded =
-        std::all_of(txn.compares.begin(), txn.compares.end(), [&](const auto& compare) {
-          const auto found = keys_.find(compare.key);
-          if (found == keys_.end()) return compare.revision == 0;
-          return compare.revision == (compare.what == rdzv::EtcdCompare::What::create_revision
-                                          ? found->second.create_revision
-                                          : found->second.mod_revision);
-        });
+    answer.succeeded = holds(txn);
     if (answer.succeeded) {
       ++revision_;
       for (const auto& change : txn.changes) apply(change);
@@ -67,6 +60,19 @@ class ModelEtcd {
     }
     answer.revision = revision_;
     return answer;
+  }
+
+  /// The same, but refused where it would put a key with a lease that is over.
+  rdzv::EtcdResult<rdzv::EtcdTxnAnswer> checked_txn(const rdzv::EtcdTxn& txn) {
+    expire();
+    const bool lacks_lease =
+        std::any_of(txn.changes.begin(), txn.changes.end(), [&](const auto& change) {
+          const auto* put = std::get_if<rdzv::EtcdPut>(&change);
+          return put != nullptr && put->lease != 0 && !leases_.contains(put->lease);
+        });
+    if (lacks_lease && holds(txn))
+      return rdzv::EtcdFault{rdzv::EtcdFault::Kind::refused, "requested lease not found"};
+    return this->txn(txn);
   }
 
   rdzv::EtcdGrant grant(std::chrono::seconds ttl) {
@@ -81,6 +87,11 @@ class ModelEtcd {
     return found->second.ttl;
   }
   void revoke(rdzv::EtcdLease lease) { end(lease); }
+  /// As one that begins to lead the members: each lease has its whole time again, also one that was
+  /// over while none led.
+  void extend_leases() {
+    for (auto& [id, lease] : leases_) lease.until = now + lease.ttl;
+  }
 
   void put(const std::string& key, const std::string& value) {
     txn({{}, {rdzv::EtcdPut{key, value}}, {}});
@@ -106,6 +117,15 @@ class ModelEtcd {
     rdzv::Clock::time_point until;
   };
 
+  [[nodiscard]] bool holds(const rdzv::EtcdTxn& txn) const {
+    return std::all_of(txn.compares.begin(), txn.compares.end(), [&](const auto& compare) {
+      const auto found = keys_.find(compare.key);
+      if (found == keys_.end()) return compare.revision == 0;
+      return compare.revision == (compare.what == rdzv::EtcdCompare::What::create_revision
+                                      ? found->second.create_revision
+                                      : found->second.mod_revision);
+    });
+  }
   void apply(const rdzv::EtcdChange& change) {
     if (const auto* put = std::get_if<rdzv::EtcdPut>(&change)) {
       rdzv::EtcdKeyValue& one = keys_[put->key];
@@ -152,7 +172,7 @@ class ModelClient : public rdzv::Etcd {
   }
   rdzv::EtcdResult<rdzv::EtcdTxnAnswer> txn(const rdzv::EtcdTxn& txn, Limit) override {
     if (model_->is_full) return rdzv::EtcdFault{rdzv::EtcdFault::Kind::no_space, "full"};
-    return asked<rdzv::EtcdTxnAnswer>([&] { return model_->txn(txn); });
+    return asked<rdzv::EtcdTxnAnswer>([&] { return model_->checked_txn(txn); });
   }
   rdzv::EtcdResult<rdzv::EtcdGrant> grant(std::chrono::seconds ttl, Limit) override {
     return asked<rdzv::EtcdGrant>([&] { return model_->grant(ttl); });
@@ -180,7 +200,7 @@ class ModelClient : public rdzv::Etcd {
     const Fate fate = model_->fate ? model_->fate() : Fate::answered;
     const rdzv::EtcdFault fault{rdzv::EtcdFault::Kind::unreachable, "no answer"};
     if (fate == Fate::lost) return fault;
-    Answer answer = ask();
+    const rdzv::EtcdResult<Answer> answer = ask();
     if (model_->on_answer) model_->on_answer();
     if (fate == Fate::answer_lost) return fault;
     return answer;
