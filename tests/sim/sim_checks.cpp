@@ -56,6 +56,8 @@ void SimJob::see_records() {
       const auto* failed = std::get_if<proto::WorkerFailed>(&said->message);
       if (failed != nullptr && state_ == rdzv::JobState::running) failed_at_ = record.at;
       if (std::holds_alternative<proto::Join>(said->message)) joined_.insert(said->agent);
+      if (std::holds_alternative<proto::Checked>(said->message))
+        agent_of(said->agent).is_sound_told = true;
       if (std::holds_alternative<proto::Stopped>(said->message)) joined_.erase(said->agent);
       if (rounds_.empty()) continue;
       auto& [id, newest] = *rounds_.rbegin();
@@ -194,7 +196,8 @@ void SimJob::check_soundness(const RoundId& id) {
     // One that has forgotten the newest round forms another one, out of the same nodes.
     require(!takes_part || agent.is_sound || faults_.service_forgets,
             name + " has passed its check before it gets a rank");
-    agent.is_sound = agent.is_sound && takes_part;
+    // One of which the answer is on its way is no spare yet.
+    agent.is_sound = agent.is_sound && (takes_part || !agent.is_sound_told);
   }
 }
 

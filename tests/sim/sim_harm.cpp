@@ -41,6 +41,7 @@ CheckFate SimJob::draw_check() {
 /// A node that has failed its check may be started again, as by the scheduler of the cluster.
 void SimJob::check_ended(Agent& agent, bool passed) {
   agent.is_sound = passed;
+  agent.is_sound_told = false;
   agent.is_unsound = !passed;
   happened(passed ? "check passed" : "check failed");
   if (!passed && world_.one_in(2)) come_back(*agent.host, 30s);

@@ -72,10 +72,11 @@ class SimJob {
     std::unique_ptr<SimNode> node;
     std::unique_ptr<SimLink> link;
     Stranger stranger = Stranger::no;
-    bool leaves = false;      // it was told to
-    bool is_unsound = false;  // it has failed its newest check
-    bool is_sound = false;    // it has passed a check since a round formed without it
-    bool was_there = false;   // in the job when that ended
+    bool leaves = false;         // it was told to
+    bool is_unsound = false;     // it has failed its newest check
+    bool is_sound = false;       // it has passed a check since a round formed without it
+    bool is_sound_told = false;  // and the service has been told
+    bool was_there = false;      // in the job when that ended
     std::optional<proto::Finished> told;
     Past past;  // as its rounds told it
   };
