@@ -2,7 +2,8 @@
 """Plants bugs into the cores of the rendezvous, one at a time, and shows which seed of the simulation finds each.
 
 usage: tests/sim/planted_bugs.py [NAME...]       for example: tests/sim/planted_bugs.py lease-never-ends
-The sources are copied; each bug costs a build of a few files and up to 1,000 seeds (DDPRUN_SIM_SEEDS=FIRST:COUNT).
+The sources are copied; each bug costs a build of a few files and up to 1,000 seeds (DDPRUN_SIM_SEEDS=FIRST:COUNT:STEP),
+of etcd- ones those with an etcd.
 Exits with 1 if a bug is not found.
 """
 
@@ -35,6 +36,8 @@ JOINING = "rendezvous/membership/membership_joining.cpp"
 FORMING = "rendezvous/membership/membership_forming.cpp"
 STEP_BACK = "rendezvous/membership/membership_step_back.cpp"
 STOPPING = "rendezvous/membership/membership_stopping.cpp"
+ETCD_JOURNAL = "rendezvous/etcd/journal_etcd.cpp"
+ETCD_SLOT = "rendezvous/etcd/etcd_slot.cpp"
 
 # Where two places keep the same promise, a bug is one in both.
 BUGS = {
@@ -116,6 +119,18 @@ BUGS = {
         "rendezvous/client/job_clock.cpp",
         "return sample.received + theirs + (when - (sample.sent + own));",
         "return sample.received * 0 + theirs + (when - (sample.sent + own)) + own;")],
+    # Several rdzvd over an etcd: what a leader writes and answers, and what the next one knows. These names begin with etcd-.
+    "etcd-leader-is-not-compared": [Edit(
+        ETCD_SLOT,
+        "txn.compares = {{EtcdCompare::What::create_revision, leader_key_, leader_revision_},\n                  {",
+        "txn.compares = {{")],
+    "etcd-lost-request-counts-as-written": [Edit(
+        ETCD_JOURNAL, "if (!std::exchange(is_told, true)) lines.push_back", "if (fault.kind == Kind::unreachable) return true;\n      lines.push_back")],
+    "etcd-snapshot-loses-a-record": [Edit(
+        "rendezvous/etcd/etcd_records.cpp", "  job.bytes = journal_of(snapshot);\n",
+        "  JobSnapshot less = snapshot;\n  less.records.pop_back();\n  job.bytes = journal_of(less);\n")],
+    "etcd-old-leader-answers": [Edit(
+        ETCD_JOURNAL, "if (unsent_.empty() && tenure_->may_answer()) return true;", "if (unsent_.empty()) return true;")],
 }
 
 
@@ -130,9 +145,10 @@ def build(source):
     return subprocess.run(["ninja", "-C", source / "build", "test_sim"], capture_output=True, text=True)
 
 
-def first_failing_seed(source):
+def first_failing_seed(source, name):
     """The seed at which the simulation fails, and what it says; none: it passes."""
-    environment = {"DDPRUN_SIM_SEEDS": "0:1000", **os.environ}
+    seeds = "3:1000:4" if name.startswith("etcd-") else "0:1000"
+    environment = {"DDPRUN_SIM_SEEDS": seeds, **os.environ}
     run = subprocess.run([source / "build/tests/test_sim", "any history*"], capture_output=True, text=True,
                          env=environment, timeout=3600)
     if run.returncode == 0:
@@ -164,7 +180,7 @@ def main(names):
             built = build(source)
             if built.returncode != 0:
                 sys.exit(f"{name}: does not compile\n{built.stdout}")
-            found = first_failing_seed(source)
+            found = first_failing_seed(source, name)
             print(f"{name:40} " + (f"seed {found[0]}: {found[1]}" if found else "NOT FOUND"), flush=True)
             if not found:
                 missed.append(name)
