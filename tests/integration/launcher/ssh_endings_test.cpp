@@ -105,7 +105,7 @@ TEST_CASE("an elastic job waits for no lease of a node that has ended by itself"
   CHECK(hosts.nothing_left());
 }
 
-TEST_CASE("a host whose network falls silent is named, and its node ends by itself") {
+TEST_CASE("a host behind a silent network is named, and its node ends by itself") {
   SshHosts hosts;
   const Child& forwarder = hosts.start_forwarder();
   // Otherwise the times are 15 s, 15 s and 30 s.
