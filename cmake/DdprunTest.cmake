@@ -36,7 +36,11 @@ endfunction()
 function(ddprun_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
-  target_link_libraries(test_${name} PRIVATE ddprun_settings Catch2::Catch2WithMain ${ARG_LIBRARIES})
+  set(catch2 Catch2::Catch2WithMain)
+  if(DDPRUN_OWN_CATCH2)
+    set(catch2 ddprun_catch2_main)
+  endif()
+  target_link_libraries(test_${name} PRIVATE ddprun_settings ${catch2} ${ARG_LIBRARIES})
   # Of a test, g++ takes 2.6 times as long to optimize what the sanitizers add, and UBSan alone adds a third. The libraries
   # that are tested have both.
   if(DDPRUN_SANITIZE)

@@ -18,6 +18,7 @@ set(CMAKE_C_COMPILER ${package_folder}/tools/zig-cc)  # oneDNN's project has C e
 set(CMAKE_CXX_COMPILER ${package_folder}/tools/zig-c++)
 set(CMAKE_AR ${package_folder}/tools/zig-ar)
 set(CMAKE_RANLIB ${package_folder}/tools/zig-ranlib)
+set(DDPRUN_OWN_CATCH2 ON)  # compiled with the tests
 set(CMAKE_EXE_LINKER_FLAGS_INIT -s)  # the compiler's own libraries bring 48 MB for debuggers
 
 # Nothing of this machine: its /usr/include has the headers of its own, newer glibc.
