@@ -32,7 +32,7 @@ class Category final : public boost::system::error_category {
       case Errc::proof_missing:
         return "the rendezvous has no secret";
       case Errc::not_encrypted:
-        return "it is not encrypted";
+        return "the connection is not encrypted";
     }
     return "unknown error";
   }

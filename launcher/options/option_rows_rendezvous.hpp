@@ -207,10 +207,10 @@ inline constexpr std::array kRendezvousRows = {
         .name = "rdzv-tls",
         .type = ValueType::flag,
         .group = OptionGroup::rendezvous,
-        .help = "Encrypt what nodes and their rendezvous say to each other",
-        .more = "TLS 1.3 with a key from the job's secret, without certificates; needs OpenSSL "
-                "1.1.1 or newer on every node. All nodes need the option, an rdzvd needs --tls. "
-                "The workers' own connections, their store included, stay as they are.",
+        .help = "Encrypt the connections between nodes and their rendezvous",
+        .more = "TLS 1.3 with a key from the job's secret, without certificates. Needs OpenSSL "
+                "1.1.1 or 3 on every node. All nodes need the option. An rdzvd needs --tls. The "
+                "workers' own connections, their store included, are not encrypted.",
         .example = "ddprun --rdzv-tls --rdzv-secret-file=secret --nnodes=2 --rdzv-backend=c10d "
                    "--rdzv-endpoint=node1 train.py",
     },

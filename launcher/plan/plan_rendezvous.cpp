@@ -309,6 +309,7 @@ Outcome<void> take_tls(const Given& given, RendezvousSettings& settings) {
   auto opened = given.probes.open_tls();
   if (!opened) return usage_error("--rdzv-tls: " + opened.error());
   settings.encrypter = std::move(*opened);
+  settings.needs_proof = true;  // no connection opens without it
   return {};
 }
 

@@ -257,6 +257,7 @@ void ServiceConnection::read() {
     const bool was_open = channel_->is_open();
     const auto body = channel_->next();
     if (!body) {
+      flush();  // the other side may be told why
       const auto refused = was_open ? std::nullopt : refusal_for(body.error());
       if (refused && may_be_at_other_port() && is_of_another_job(*refused)) {
         try_port_last();

@@ -56,9 +56,8 @@ inline ProgramText daemon_text() {
                 "The store's protocol has neither authentication nor encryption: any program "
                 "that can connect can read and change every key. With --secret-file, only agents "
                 "that have the secret can join or stop jobs; without it, any program can. With "
-                "--tls, what "
-                "agents say is encrypted, too. With "
-                "--secret-dir, agents and --status see and change only the jobs of the secret that "
+                "--tls, the connections of agents are encrypted, too. With --secret-dir, agents "
+                "and --status see and change only the jobs of the secret that "
                 "they have.\n"
                 "On loopback, rdzvd asks the kernel which user each client belongs to. Beyond "
                 "loopback, only a firewall or a private network keeps strangers out of the store."},

@@ -115,6 +115,9 @@ class Observer {
                                  ? "; if it has a secret for each tenant, also name the jobs, with "
                                    "--run-id=ID or --run-id='PREFIX*'"
                                  : ""));
+    if (refused.why == Refused::Why::encryption)
+      return end(kExitNoRound, at + (options_.encrypter ? " does not encrypt: leave out --tls"
+                                                        : " encrypts: add --tls"));
     if (refused.why == Refused::Why::elsewhere)
       return end(kExitNoRound, where_ + ": " + refused.reason);
     const bool is_answer =

@@ -86,7 +86,7 @@ void add_service_options(CommandLine& line, Texts& texts) {
       "--tls", texts.tls,
       "Encrypt the connections of agents and of --status and --fence: TLS 1.3 with a key "
       "from the secret. Agents that do not encrypt (ddprun's option for it is --rdzv-tls) are "
-      "refused. The store's clients are not encrypted. Needs OpenSSL 1.1.1 or newer");
+      "refused. The store's clients are not encrypted. Needs OpenSSL 1.1.1 or 3");
   line.text("--state-dir", texts.state_dir, "DIR",
             "Keep a journal of the jobs in this folder, which is made if needed. If rdzvd is "
             "started again with the same folder, the jobs continue without a restart. Keys of the "

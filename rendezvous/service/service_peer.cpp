@@ -88,7 +88,7 @@ void ServicePeer::begin_channel(bool encrypted) {
   if (must_encrypt && !encrypted) {
     send(proto::Refused{proto::Refused::Why::encryption,
                         "it encrypts its connections; add --rdzv-tls (rdzvd: --tls)"});
-    why_closing_ = "it does not encrypt (--rdzv-tls is missing there)";
+    why_closing_ = "it does not encrypt: it needs --rdzv-tls (rdzvd: --tls)";
   } else if (encrypted && !must_encrypt) {
     why_closing_ = "it encrypts (--rdzv-tls), and this rendezvous does not";  // our hello tells it
   }
@@ -131,7 +131,7 @@ void ServicePeer::make_way_for_place() {
 }
 
 void ServicePeer::make_way_for_descriptor() {
-  end(false, closing_ ? "" : "it had not joined yet, and others needed its place");
+  end(false, closing_ ? why_closing_ : "it had not joined yet, and others needed its place");
 }
 
 void ServicePeer::await_bytes() {

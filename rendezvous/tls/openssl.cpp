@@ -40,6 +40,7 @@ std::string find_all(void* library, Functions& call) {
   symbols.find("OpenSSL_version_num", call.version_num);
   symbols.find("OpenSSL_version", call.version);
   symbols.find("OPENSSL_init_ssl", call.init);
+  symbols.find("ERR_peek_error", call.peek_error);
   symbols.find("ERR_clear_error", call.clear_errors);
   symbols.find("TLS_client_method", call.client_method);
   symbols.find("TLS_server_method", call.server_method);
@@ -71,6 +72,7 @@ std::string find_all(void* library, Functions& call) {
   symbols.find("SSL_SESSION_set_protocol_version", call.session_set_protocol_version);
   symbols.find("BIO_s_mem", call.memory);
   symbols.find("BIO_new", call.bio_new);
+  symbols.find("BIO_free", call.bio_free);
   symbols.find("BIO_write", call.bio_write);
   symbols.find("BIO_read", call.bio_read);
   symbols.find("BIO_ctrl_pending", call.bio_pending);
@@ -85,10 +87,10 @@ Opened open_library(const char* name) {
   if (handle == nullptr) return failed(dlerror());
   auto library = std::make_shared<Library>();
   if (const std::string missing = find_all(handle, library->call); !missing.empty())
-    return failed(fmt::format("{} has no {}; OpenSSL 1.1.1 or newer is needed", name, missing));
+    return failed(fmt::format("{} has no {}; OpenSSL 1.1.1 or 3 is needed", name, missing));
   library->version = library->call.version(0);
   if (library->call.version_num() < kOldestVersion)
-    return failed(fmt::format("{} is {}; 1.1.1 or newer is needed", name, library->version));
+    return failed(fmt::format("{} is {}; 1.1.1 or 3 is needed", name, library->version));
   if (library->call.init(kNoAtExit, nullptr) != 1)
     return failed(
         fmt::format("{} ({}) could not be initialized: its settings file (openssl.cnf) "
@@ -104,10 +106,11 @@ Opened open_library() {
     if (opened) return opened;
     reasons += (reasons.empty() ? "" : "; ") + opened.error();
   }
-  return failed(fmt::format(
-      "OpenSSL cannot be used ({}); install it (Debian and Ubuntu: libssl3 or libssl1.1; RHEL and "
-      "Rocky: openssl-libs)",
-      reasons));
+  return failed(
+      fmt::format("OpenSSL 1.1.1 or 3 cannot be used ({}); install it (Debian and Ubuntu: libssl3, "
+                  "libssl3t64 or "
+                  "libssl1.1; RHEL and Rocky: openssl-libs)",
+                  reasons));
 }
 
 }  // namespace ddprun::rdzv::openssl

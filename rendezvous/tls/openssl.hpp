@@ -32,6 +32,7 @@ struct Functions {
   unsigned long (*version_num)();
   const char* (*version)(int what);
   int (*init)(std::uint64_t options, const void* settings);
+  unsigned long (*peek_error)();
   void (*clear_errors)();
 
   const Method* (*client_method)();
@@ -67,6 +68,7 @@ struct Functions {
 
   const BioMethod* (*memory)();
   Bio* (*bio_new)(const BioMethod*);
+  int (*bio_free)(Bio*);
   int (*bio_write)(Bio*, const void* bytes, int count);
   int (*bio_read)(Bio*, void* bytes, int count);
   std::size_t (*bio_pending)(Bio*);

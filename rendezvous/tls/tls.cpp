@@ -8,6 +8,7 @@
 namespace ddprun::rdzv {
 namespace {
 
+using Opened = boost::system::result<std::shared_ptr<const proto::Encrypter>, std::string>;
 using openssl::Context;
 using openssl::Library;
 
@@ -65,23 +66,48 @@ class TlsEncrypter final : public proto::Encrypter {
   const std::string description_;
 };
 
+/// A policy of this machine may forbid what the contexts accept: both ends would then blame each
+/// other's secret.
+bool can_shake_hands(const proto::Encrypter& encrypter) {
+  const std::string secret = "a secret of this moment";
+  const auto client = encrypter.client(secret, "");
+  const auto service = encrypter.service([&secret](const std::string&) { return secret; });
+  const std::string said = "x";
+  client->encrypt(said);
+  std::string heard;
+  std::string unused;
+  for (int turn = 0; turn < 2; ++turn) {
+    if (service->decrypt(client->take_output(), heard) ||
+        client->decrypt(service->take_output(), unused))
+      return false;
+  }
+  return heard == said;
+}
+
+Opened open() {
+  auto library = openssl::open_library();
+  if (!library) return {boost::system::in_place_error, library.error()};
+  const openssl::Functions& call = (*library)->call;
+  ContextHolder client = context_of(**library, call.client_method());
+  ContextHolder service = context_of(**library, call.server_method());
+  if (client && service) {
+    // A service has no certificate, and a client trusts none: none can stand in for the key.
+    call.context_set_verify(client.get(), kVerifyPeer, nullptr);
+    auto encrypter =
+        std::make_shared<TlsEncrypter>(*library, std::move(client), std::move(service));
+    if (can_shake_hands(*encrypter)) return std::shared_ptr<const proto::Encrypter>(encrypter);
+  }
+  return {boost::system::in_place_error,
+          (*library)->version +
+              " cannot do TLS 1.3 here: its settings (openssl.cnf, a crypto policy) may forbid the "
+              "protocol, its key exchange or AES-128-GCM"};
+}
+
 }  // namespace
 
-boost::system::result<std::shared_ptr<const proto::Encrypter>, std::string> open_tls() {
-  auto opened = openssl::open_library();
-  if (!opened) return {boost::system::in_place_error, opened.error()};
-  const openssl::Functions& call = (*opened)->call;
-  ContextHolder client = context_of(**opened, call.client_method());
-  ContextHolder service = context_of(**opened, call.server_method());
-  if (!client || !service)
-    return {boost::system::in_place_error,
-            (*opened)->version +
-                " cannot do TLS 1.3 with AES-128-GCM here: its settings (openssl.cnf, a crypto "
-                "policy) may forbid it"};
-  // A service has no certificate, and a client trusts none: none can stand in for the key.
-  call.context_set_verify(client.get(), kVerifyPeer, nullptr);
-  return std::shared_ptr<const proto::Encrypter>(
-      std::make_shared<TlsEncrypter>(std::move(*opened), std::move(client), std::move(service)));
+Opened open_tls() {
+  static const Opened& opened = *new Opened(open());  // connections may outlive static objects
+  return opened;
 }
 
 }  // namespace ddprun::rdzv

@@ -12,8 +12,8 @@
 
 namespace ddprun::rdzv {
 
-/// Opens OpenSSL, which stays open until the process ends. Errors: a whole sentence: the reason and
-/// the remedy.
+/// Opens OpenSSL at the first call; it stays open until the process ends. Errors: a whole sentence:
+/// the reason and the remedy.
 boost::system::result<std::shared_ptr<const proto::Encrypter>, std::string> open_tls();
 
 }  // namespace ddprun::rdzv

@@ -25,6 +25,11 @@ namespace {
 constexpr int kErrorWantRead = 2;
 constexpr int kErrorClosed = 6;
 constexpr int kAppData = 0;
+constexpr unsigned long kReasonMask = 0xfff;
+constexpr unsigned long kAlertReceived = 1000;  // and the alert's number
+// What a service answers a wrong binder with (RFC 8446, section 4.2.11).
+constexpr unsigned long kIllegalParameter = 47;
+constexpr unsigned long kDecryptError = 51;
 
 // Content types of TLS records (RFC 8446, section 5.1).
 constexpr char kAlertRecord = 0x15;
@@ -70,7 +75,12 @@ TlsEnd::TlsEnd(std::shared_ptr<const openssl::Library> library, openssl::Context
       connection_(call_.connection_new(context)),
       arrived_(call_.bio_new(call_.memory())),
       to_send_(call_.bio_new(call_.memory())) {
-  if (connection_ == nullptr || arrived_ == nullptr || to_send_ == nullptr) throw std::bad_alloc();
+  if (connection_ == nullptr || arrived_ == nullptr || to_send_ == nullptr) {
+    call_.bio_free(arrived_);
+    call_.bio_free(to_send_);
+    call_.connection_free(connection_);
+    throw std::bad_alloc();
+  }
   call_.set_bio(connection_, arrived_, to_send_);
   call_.set_ex_data(connection_, kAppData, this);
 }
@@ -118,9 +128,13 @@ int TlsEnd::find_session(Connection* connection, const unsigned char* identity,
   const std::string_view given(reinterpret_cast<const char*>(identity), identity_bytes);
   if (!given.starts_with(kIdentity) || given.size() > kIdentityBytesMax) return 1;
   end.key_was_asked_for_ = true;
-  end.run_id_ = given.substr(kIdentity.size());
-  *session = end.session_with(end.secret_for_(end.run_id_));
-  return 1;
+  try {
+    end.run_id_ = given.substr(kIdentity.size());
+    *session = end.session_with(end.secret_for_(end.run_id_));
+  } catch (...) {
+    end.thrown_ = std::current_exception();
+  }
+  return end.thrown_ ? 0 : 1;
 }
 
 /// A peer is not to learn from the answer for which run ids there are secrets.
@@ -141,23 +155,32 @@ Session* TlsEnd::session_with(const std::string& secret) const {
 
 // ---- bytes ----
 
-/// OpenSSL's own words for a peer that does not speak TLS tell nobody what to do.
-ErrorCode TlsEnd::look_at_first_bytes(std::string_view bytes) const {
-  if (bytes.front() == kAlertRecord || bytes.front() == kHandshakeRecord) return {};
-  const bool is_plain = proto::opening_of(bytes) == proto::Opening::control;
-  return make_error_code(is_plain ? Errc::not_encrypted : Errc::malformed);
+/// OpenSSL's own words for a peer that does not speak TLS tell nobody what to do. False: more bytes
+/// are needed, or the end has failed.
+bool TlsEnd::knows_first_bytes(std::string_view bytes) {
+  first_bytes_ += bytes;
+  is_tls_ = first_bytes_.front() == kAlertRecord || first_bytes_.front() == kHandshakeRecord;
+  if (is_tls_) return true;
+  const auto opening = proto::opening_of(first_bytes_);
+  if (opening)
+    failed_ =
+        make_error_code(opening == proto::Opening::control ? Errc::not_encrypted : Errc::malformed);
+  return false;
 }
 
 ErrorCode TlsEnd::decrypt(std::string_view bytes, std::string& plain) {
-  if (failed_ || bytes.empty()) return failed_;
-  if (!std::exchange(has_read_, true)) {
-    if ((failed_ = look_at_first_bytes(bytes))) return failed_;
+  // What follows its last word would only take memory.
+  if (failed_ || bytes.empty() || stage_ == Stage::closed) return failed_;
+  if (!is_tls_) {
+    if (!knows_first_bytes(bytes)) return failed_;
+    bytes = first_bytes_;
   }
   while (!bytes.empty()) {
     const int taken = call_.bio_write(arrived_, bytes.data(), as_int(bytes.size()));
     if (taken <= 0) throw std::bad_alloc();
     bytes.remove_prefix(static_cast<std::size_t>(taken));
   }
+  first_bytes_.clear();
   if (stage_ == Stage::handshake) failed_ = shake_hands();
   if (stage_ == Stage::open && !failed_) failed_ = read(plain);
   return failed_;
@@ -166,13 +189,18 @@ ErrorCode TlsEnd::decrypt(std::string_view bytes, std::string& plain) {
 ErrorCode TlsEnd::shake_hands() {
   call_.clear_errors();
   const int result = call_.do_handshake(connection_);
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
   if (result != 1) {
     if (call_.get_error(connection_, result) == kErrorWantRead) return {};
+    const unsigned long reason = call_.peek_error() & kReasonMask;
     call_.clear_errors();
-    const bool is_client = !secret_for_;
-    return make_error_code(is_client || key_was_asked_for_ ? Errc::not_authentic : Errc::malformed);
+    // Any other failure is that of another program.
+    const bool is_refused =
+        reason == kAlertReceived + kIllegalParameter || reason == kAlertReceived + kDecryptError;
+    return make_error_code(is_refused || key_was_asked_for_ ? Errc::not_authentic
+                                                            : Errc::malformed);
   }
-  if (call_.session_reused(connection_) != 1) return make_error_code(Errc::not_authentic);
+  if (call_.session_reused(connection_) != 1) return make_error_code(Errc::malformed);
   stage_ = Stage::open;
   sodium_memzero(secret_.data(), secret_.size());
   secret_.clear();
@@ -191,7 +219,11 @@ ErrorCode TlsEnd::read(std::string& plain) {
       continue;
     }
     const int error = call_.get_error(connection_, count);
-    if (error == kErrorWantRead || error == kErrorClosed) return {};
+    if (error == kErrorWantRead) return {};
+    if (error == kErrorClosed) {
+      stage_ = Stage::closed;
+      return {};
+    }
     call_.clear_errors();
     return make_error_code(Errc::not_authentic);
   }
@@ -199,8 +231,11 @@ ErrorCode TlsEnd::read(std::string& plain) {
 
 void TlsEnd::encrypt(std::string_view plain) {
   if (failed_) return;
-  if (stage_ == Stage::open) return write(plain);
-  waiting_ += plain;
+  if (stage_ == Stage::handshake) {
+    waiting_ += plain;
+  } else {
+    write(plain);
+  }
 }
 
 void TlsEnd::write(std::string_view plain) {

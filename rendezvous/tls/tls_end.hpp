@@ -1,6 +1,7 @@
 // One end of a TLS connection without its socket.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,8 +33,11 @@ class TlsEnd final : public proto::Encryption {
   std::string take_output() override;
   [[nodiscard]] const std::string& run_id() const override { return run_id_; }
 
+  /// That have arrived and are not read yet.
+  [[nodiscard]] std::size_t held_bytes() const { return call_.bio_pending(arrived_); }
+
  private:
-  enum class Stage { handshake, open };
+  enum class Stage { handshake, open, closed };
 
   TlsEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context);
   static TlsEnd& of(const openssl::Connection* connection);
@@ -44,7 +48,7 @@ class TlsEnd final : public proto::Encryption {
                           std::size_t identity_bytes, openssl::Session** session);
 
   [[nodiscard]] openssl::Session* session_with(const std::string& secret) const;
-  [[nodiscard]] ErrorCode look_at_first_bytes(std::string_view bytes) const;
+  [[nodiscard]] bool knows_first_bytes(std::string_view bytes);
   ErrorCode shake_hands();
   ErrorCode read(std::string& plain);
   void write(std::string_view plain);
@@ -56,13 +60,15 @@ class TlsEnd final : public proto::Encryption {
   openssl::Bio* to_send_;
   Stage stage_ = Stage::handshake;
   ErrorCode failed_;
-  bool has_read_ = false;
+  std::string first_bytes_;
+  bool is_tls_ = false;
   bool key_was_asked_for_ = false;
   std::string secret_;  // of a client, until the handshake is over
   proto::SecretFor secret_for_;
   std::string run_id_;
   std::string identity_;
-  std::string waiting_;  // for the end of the handshake
+  std::string waiting_;        // for the end of the handshake
+  std::exception_ptr thrown_;  // by a callback, which OpenSSL cannot pass on
 };
 
 }  // namespace ddprun::rdzv

@@ -40,6 +40,12 @@ rdzv::ServicePlace place(const ServedAgents& served, bool encrypts,
   return place;
 }
 
+/// A line of the service.
+bool comes(const ServedAgents& served, const std::string& line) {
+  boost::asio::io_context context;
+  return run_until(context, [&] { return served.lines.have(line); });
+}
+
 /// Why an agent that joins is turned away.
 std::string refusal(rdzv::ServicePlace place) {
   boost::asio::io_context context;
@@ -69,14 +75,14 @@ TEST_CASE("an agent that does not encrypt is told what it lacks") {
   ServedAgents served(settings(true));
   CHECK_THAT(refusal(place(served, false)),
              Catch::Matchers::Contains("it encrypts its connections; add --rdzv-tls"));
-  CHECK(served.lines.have("it does not encrypt (--rdzv-tls is missing there)"));
+  CHECK(comes(served, "it does not encrypt: it needs --rdzv-tls (rdzvd: --tls)"));
 }
 
 TEST_CASE("an agent that encrypts does not talk to a service that does not") {
   ServedAgents served(settings(false));
   CHECK_THAT(refusal(place(served, true)),
              Catch::Matchers::Contains("it does not encrypt its connections"));
-  CHECK(served.lines.have("it encrypts (--rdzv-tls), and this rendezvous does not"));
+  CHECK(comes(served, "it encrypts (--rdzv-tls), and this rendezvous does not"));
 }
 
 TEST_CASE("over an encrypted connection another secret is named") {
@@ -84,7 +90,7 @@ TEST_CASE("over an encrypted connection another secret is named") {
   CHECK_THAT(refusal(place(served, true, "a guess of a secret")),
              Catch::Matchers::Contains("it has another secret than this node; all need the same "
                                        "file (--rdzv-secret-file)"));
-  CHECK(served.lines.have("not from a peer that has the secret"));
+  CHECK(comes(served, "not from a peer that has the secret"));
 }
 
 TEST_CASE("the agent in the service's own process encrypts nothing, and the others do") {

@@ -10,12 +10,15 @@
 #include "proto/error.hpp"
 #include "proto/session_messages.hpp"
 #include "rendezvous/tls/openssl.hpp"
+#include "rendezvous/tls/tls_end.hpp"
 #include "tests/support/skip.hpp"
+#include "tests/unit/rendezvous/tls/strange_client.hpp"
 
 using namespace ddprun;
 using proto::ControlChannel;
 using proto::Errc;
 using proto::Side;
+using test::StrangeClient;
 
 namespace {
 
@@ -122,6 +125,50 @@ TEST_CASE("tls: a changed byte ends the connection") {
   CHECK(ends.service->decrypt(bytes, plain) == Errc::not_authentic);
   CHECK(plain.empty());
   CHECK(ends.service->decrypt(bytes, plain) == Errc::not_authentic);
+}
+
+TEST_CASE("tls: a peer that has said its last word is not listened to") {
+  const auto service = tls()->service([](const std::string&) { return kSecret; });
+  StrangeClient client(kSecret, "ddprun train-7");
+  std::string plain;
+  REQUIRE_FALSE(client.talk_to(*service, plain));
+  REQUIRE(client.say("a question") > 0);
+  REQUIRE_FALSE(client.talk_to(*service, plain));
+  CHECK(plain == "a question");
+  client.end();
+  REQUIRE_FALSE(client.talk_to(*service, plain));
+  for (int i = 0; i < 100; ++i) CHECK_FALSE(service->decrypt(std::string(100'000, 'x'), plain));
+  CHECK(plain == "a question");
+  CHECK(dynamic_cast<const rdzv::TlsEnd&>(*service).held_bytes() == 0);
+}
+
+TEST_CASE("tls: an identity that is none of ours has no key") {
+  const std::string identity =
+      GENERATE(std::string("train-7"), std::string("ddpru"), "ddprun " + std::string(2'000, 'x'));
+  const auto service = tls()->service([](const std::string&) { return kSecret; });
+  StrangeClient client(kSecret, identity);
+  std::string plain;
+  CHECK(client.talk_to(*service, plain) == Errc::malformed);
+  CHECK(service->run_id().empty());
+}
+
+TEST_CASE("tls: a key of one job does not open the channel of another job") {
+  const auto secret_for = [](const std::string& run_id) { return "the secret of " + run_id; };
+  auto clients = channel_end(Side::client, tls()->client(secret_for("mine"), "mine"));
+  clients.secret = secret_for("mine");  // and its hello names train-7
+  auto services = channel_end(Side::service, tls()->service(secret_for));
+  services.secret_for = secret_for;
+  ControlChannel client(std::move(clients));
+  ControlChannel service(std::move(services));
+  ErrorCode error;
+  for (int turn = 0; turn < 8 && !error; ++turn) {
+    service.append(client.take_output());
+    if (const auto body = service.next(); !body) error = body.error();
+    client.append(service.take_output());
+    static_cast<void>(client.next());
+  }
+  CHECK(error == Errc::not_authentic);
+  CHECK_FALSE(service.is_open());
 }
 
 TEST_CASE("tls: the other end's plain hello is told from another program's words") {
