@@ -32,7 +32,8 @@ once and without workers. rdzvd is started afresh for each life of the job, whic
             end
 
 The crowd is the reference: as many clients of the store in the same rdzvd, as bench_store plays it.
-Medians of rounds in which the crowd, a life without a journal and one with it take turns.
+Medians of rounds in which the crowd, a life without a journal and one with it take turns; with --tls
+lives without a secret, with one, and with one and TLS.
 
 memory_each is the growth of rdzvd's private memory (Private_Dirty of /proc/PID/smaps_rollup) from
 its start to the formed round, over the agents: what the allocator keeps after the burst is in it,

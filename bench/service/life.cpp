@@ -112,7 +112,10 @@ Life live(const LifeSettings& settings, const LifeKind& kind) {
     options.port = server->port();
     options.agents = settings.agents;
     options.source_addresses = 1 + settings.agents / (kClientsOfAddress + 1);
-    if (kind.has_secret) options.secret = kSecret;
+    if (kind.has_secret) {
+      options.secret = kSecret;
+      options.connecting_max = 100;  // proofs take turns of their own, all from few addresses
+    }
     options.encrypter = kind.encrypter;
     AgentSwarm agents(options);
     life.form = cost_of(*server, [&] { return agents.form(); });
