@@ -32,8 +32,8 @@ constexpr std::chrono::milliseconds kSlice{50};
 
 /// Whether the member has sent something that is no HTTP. One that has ended has not.
 bool is_other_protocol(const ErrorCode& error) {
-  static const auto& category = http::make_error_code(http::error::bad_version).category();
-  return error.category() == category && error != http::error::end_of_stream &&
+  static const auto* const category = &http::make_error_code(http::error::bad_version).category();
+  return error.category() == *category && error != http::error::end_of_stream &&
          error != http::error::partial_message;
 }
 
