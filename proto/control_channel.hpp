@@ -58,7 +58,6 @@ class ControlChannel {
   [[nodiscard]] const Hello* peer() const { return peer_ ? &*peer_ : nullptr; }
   /// Of a service: the job that the client has named; it may not have its secret. Null: none yet.
   [[nodiscard]] const std::string* claimed_run_id() const;
-  [[nodiscard]] bool is_encrypted() const { return settings_.encryption != nullptr; }
   [[nodiscard]] bool peer_is_newer() const { return peer_ && is_newer(*peer_, settings_.hello); }
 
   /// Bytes to send, in front of all that come later.

@@ -28,10 +28,8 @@ constexpr std::array kPrograms = {
         "grace-period|kill-timeout|contain|signals-to-handle|forward-signals|standalone|"
         "master-addr|master-port|worker-store|store-allow-uid|rdzv-id|rdzv-backend|rdzv-endpoint|"
         "rdzv-conf|node-rank|local-addr|port-range|grow-delay|rdzv-secret-file|rdzv-auth|rdzv-tls|"
-        "make-"
-        "secret|hosts|hostfile|ssh|remote-path|pass-env|ips|run-mode|elastic-level|dry-run|log-"
-        "level|"
-        "event-log-handler|monitor-interval|start-method"},
+        "make-secret|hosts|hostfile|ssh|remote-path|pass-env|ips|run-mode|elastic-level|dry-run|"
+        "log-level|event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
         "model|classes|dropout|stem|decoder|pos-weight|size|data|image-shape|crop|flip|"
@@ -46,10 +44,8 @@ constexpr std::array kPrograms = {
         "inject-overflow-at"},
     ProgramOptions{
         "rdzvd",
-        "listen|listen-timeout|allow-uid|secret-file|secret-dir|tls|state-dir|journal|no-old-"
-        "dialect|"
-        "max-clients|max-key-"
-        "bytes|"
+        "listen|listen-timeout|allow-uid|secret-file|secret-dir|tls|state-dir|journal|"
+        "no-old-dialect|max-clients|max-key-bytes|"
         "max-value-bytes|max-list-elements|max-request-bytes|max-waited-keys|max-unread-bytes|"
         "max-tenant-jobs|max-tenant-nodes|handshake-timeout|log-level|stats-interval|status|fence|"
         "run-id|endpoint|json"},

@@ -157,7 +157,7 @@ Session* TlsEnd::session_with(const std::string& secret) const {
 
 /// OpenSSL's own words for a peer that does not speak TLS tell nobody what to do. False: more bytes
 /// are needed, or the end has failed.
-bool TlsEnd::knows_first_bytes(std::string_view bytes) {
+bool TlsEnd::take_first_bytes(std::string_view bytes) {
   first_bytes_ += bytes;
   is_tls_ = first_bytes_.front() == kAlertRecord || first_bytes_.front() == kHandshakeRecord;
   if (is_tls_) return true;
@@ -172,7 +172,7 @@ ErrorCode TlsEnd::decrypt(std::string_view bytes, std::string& plain) {
   // What follows its last word would only take memory.
   if (failed_ || bytes.empty() || stage_ == Stage::closed) return failed_;
   if (!is_tls_) {
-    if (!knows_first_bytes(bytes)) return failed_;
+    if (!take_first_bytes(bytes)) return failed_;
     bytes = first_bytes_;
   }
   while (!bytes.empty()) {

@@ -48,7 +48,7 @@ class TlsEnd final : public proto::Encryption {
                           std::size_t identity_bytes, openssl::Session** session);
 
   [[nodiscard]] openssl::Session* session_with(const std::string& secret) const;
-  [[nodiscard]] bool knows_first_bytes(std::string_view bytes);
+  bool take_first_bytes(std::string_view bytes);
   ErrorCode shake_hands();
   ErrorCode read(std::string& plain);
   void write(std::string_view plain);

@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "launcher/options/option_table.hpp"
-#include "rendezvous/tls/tls.hpp"
 #include "tests/fuzz/entries.hpp"
 #include "tests/fuzz/mutation.hpp"
-#include "tests/support/skip.hpp"
+#include "tests/support/tls.hpp"
 
 using namespace ddprun::test;
 
@@ -57,7 +56,7 @@ TEST_CASE("any bytes keep every promise of the store and its parser in both dial
 }
 
 TEST_CASE("any bytes keep every promise of an encrypted connection") {
-  if (const auto opened = ddprun::rdzv::open_tls(); !opened) skip(opened.error());
+  tls();
   CHECK(replay(fuzz_tls, "tls", 500) > 0);
 }
 

@@ -26,6 +26,8 @@ inline constexpr KeptSeed kKeptSeeds[] = {
     {73718, "a check: a node with other --nnodes came first, and those of the job were refused"},
     {2360, "a check: a restart that was planned before the faults ended takes place at its time"},
     {2396, "a check: of a job whose service has lost its memory the outcome may be unknown"},
+    {18911, "a check: a node of which the check's answer was on its way counted as a spare"},
+    {24059, "a check: the same"},
     {2990,
      "a check: a service without memory waits for its own lease, not only for that of agents"},
 };

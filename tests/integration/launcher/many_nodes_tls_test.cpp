@@ -2,9 +2,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "rendezvous/tls/tls.hpp"
 #include "tests/integration/launcher/running_rdzvd.hpp"
-#include "tests/support/skip.hpp"
+#include "tests/support/tls.hpp"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -24,10 +23,6 @@ class SecretFile {
   TempDir folder_;
 };
 
-void needs_openssl() {
-  if (const auto opened = rdzv::open_tls(); !opened) skip(opened.error());
-}
-
 std::vector<std::string> with(std::vector<std::string> options,
                               const std::vector<std::string>& more) {
   options.insert(options.end(), more.begin(), more.end());
@@ -37,7 +32,7 @@ std::vector<std::string> with(std::vector<std::string> options,
 }  // namespace
 
 TEST_CASE("nodes of a job meet over TLS, and their workers restart over it") {
-  needs_openssl();
+  tls();
   const SecretFile secret;
   ManyNodes job;
   for (int node_rank = 0; node_rank < 2; ++node_rank)
@@ -53,7 +48,7 @@ TEST_CASE("nodes of a job meet over TLS, and their workers restart over it") {
 }
 
 TEST_CASE("a node without --rdzv-tls is told to add it") {
-  needs_openssl();
+  tls();
   const SecretFile secret;
   ManyNodes job;
   const std::string file = "--rdzv-secret-file=" + secret.path();
@@ -73,7 +68,7 @@ TEST_CASE("a node without --rdzv-tls is told to add it") {
 }
 
 TEST_CASE("over TLS a node with another secret is told so") {
-  needs_openssl();
+  tls();
   const SecretFile secret;
   const Rdzvd rdzvd("127.0.0.1:0", {"--tls", "--secret-file=" + secret.path()});
   const SecretFile other("another secret of some bytes\n");
@@ -99,7 +94,7 @@ TEST_CASE("without a libssl that can be used --rdzv-tls starts nothing and names
 }
 
 TEST_CASE("an rdzvd with --tls serves nodes and --status over TLS only") {
-  needs_openssl();
+  tls();
   const SecretFile secret;
   const Rdzvd rdzvd("127.0.0.1:0", {"--tls", "--secret-file=" + secret.path()});
   ManyNodes job;
@@ -121,7 +116,7 @@ TEST_CASE("an rdzvd with --tls serves nodes and --status over TLS only") {
 }
 
 TEST_CASE("an rdzvd without --tls is not joined by a node with --rdzv-tls") {
-  needs_openssl();
+  tls();
   const SecretFile secret;
   const Rdzvd rdzvd("127.0.0.1:0", {"--secret-file=" + secret.path()});
   ManyNodes job;

@@ -18,6 +18,13 @@ bool both_run(const std::string& out, const std::string&) {
   return out.find("rank=0/2") != std::string::npos && out.find("rank=1/2") != std::string::npos;
 }
 
+std::vector<NodeProcesses> nodes_once_both_run(Child& launcher, const SshHosts& hosts) {
+  REQUIRE(launcher.wait_for(both_run));
+  auto nodes = nodes_of(hosts);
+  REQUIRE(nodes.size() == 2);
+  return nodes;
+}
+
 void check_gone(const std::vector<NodeProcesses>& nodes) {
   for (const NodeProcesses& node : nodes) {
     for (const pid_t pid : {node.agent, node.warden, node.first}) CHECK(is_gone(pid));
@@ -54,9 +61,7 @@ bool exists(const std::string& path) {
 TEST_CASE("one Ctrl-C ends a host on which ddprun is stopped") {
   SshHosts hosts;
   Child& launcher = hosts.start({"--hosts=h[1-2]"}, {"until", hosts.gate()});
-  REQUIRE(launcher.wait_for(both_run));
-  const auto nodes = nodes_of(hosts);
-  REQUIRE(nodes.size() == 2);
+  const auto nodes = nodes_once_both_run(launcher, hosts);
   kill(nodes[0].warden, SIGSTOP);
   launcher.signal(SIGINT);
   const auto job = launcher.wait();
@@ -69,9 +74,7 @@ TEST_CASE("one Ctrl-C ends a host on which ddprun is stopped") {
 TEST_CASE("a ddprun that is stopped on a host is reported, and goes on when it is continued") {
   SshHosts hosts;
   Child& launcher = hosts.start({"--hosts=h[1-2]"}, {"until", hosts.gate()});
-  REQUIRE(launcher.wait_for(both_run));
-  const auto nodes = nodes_of(hosts);
-  REQUIRE(nodes.size() == 2);
+  const auto nodes = nodes_once_both_run(launcher, hosts);
   kill(nodes[0].warden, SIGSTOP);
   const std::string told = ": ddprun there (pid " + std::to_string(nodes[0].warden) +
                            ") is stopped (SIGSTOP); run `kill -CONT ";
@@ -115,9 +118,7 @@ TEST_CASE("a host behind a silent network is named, and its node ends by itself"
                                {"until", hosts.gate()}, "",
                                " -o ServerAliveInterval=1 -o ServerAliveCountMax=2"),
                  hosts.settings());
-  REQUIRE(launcher.wait_for(both_run));
-  const auto nodes = nodes_of(hosts);
-  REQUIRE(nodes.size() == 2);
+  const auto nodes = nodes_once_both_run(launcher, hosts);
   forwarder.signal(SIGSTOP);
   // All that is on the hosts ends, although no end of a connection reaches `far`.
   check_gone(nodes);

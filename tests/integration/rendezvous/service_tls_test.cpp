@@ -2,16 +2,16 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "rendezvous/tls/tls.hpp"
 #include "tests/integration/rendezvous/served_agents.hpp"
 #include "tests/integration/rendezvous/server_here.hpp"
 #include "tests/integration/rendezvous/service_agent.hpp"
-#include "tests/support/skip.hpp"
+#include "tests/support/tls.hpp"
 
 using namespace ddprun;
 using test::run_until;
 using test::ServedAgents;
 using test::ServiceAgent;
+using test::tls;
 
 namespace {
 
@@ -19,12 +19,6 @@ using proto::Finished;
 using proto::Round;
 
 const std::string kSecret = "correct horse battery staple";
-
-std::shared_ptr<const proto::Encrypter> tls() {
-  static const auto opened = rdzv::open_tls();
-  if (!opened) test::skip(opened.error());
-  return *opened;
-}
 
 rdzv::ServiceServerSettings settings(bool encrypts) {
   rdzv::ServiceServerSettings settings;

@@ -89,6 +89,15 @@ TEST_CASE("frames that are taken one at a time do not make the buffer grow") {
   CHECK(parser.held_bytes() <= 10 * frame.size());
 }
 
+TEST_CASE("a record of a handshake begins an encrypted control connection") {
+  CHECK(opening_of("\x16\x03") == Opening::encrypted_control);
+  CHECK(opening_of(std::string("\x16\x03\x01\x02\0", 5)) == Opening::encrypted_control);
+  CHECK(opening_of("\x16") == std::nullopt);
+  CHECK(opening_of("\x16\x02\x01") == Opening::other);
+  CHECK(opening_of("\x15\x03") == Opening::other);  // an alert
+  CHECK(opening_of("") == std::nullopt);
+}
+
 TEST_CASE("five bytes tell a control connection from the c10d protocol") {
   const std::string hello = encode_frame(encode_hello({"rendezvous", 1, 1, {}}));
   CHECK(opening_of(hello) == Opening::control);

@@ -3,6 +3,8 @@
 #include <memory>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "launcher/plan/dry_run.hpp"
 #include "tests/unit/launcher/planned.hpp"
 
@@ -58,6 +60,9 @@ TEST_CASE("a dry run shows encryption where it is on") {
   words.push_back("--dry-run");
   CHECK_THAT(dry_run_text(planned(words, machine), {}),
              Catch::Matchers::Contains("encryption   TLS 1.3, of a test\n"));
+  const auto json = nlohmann::json::parse(dry_run_json(planned(words, machine), {}));
+  CHECK(json["rendezvous"]["encryption"] == "TLS 1.3, of a test");
+  CHECK(json["rendezvous"]["auth"] == "required");
   words[3] = "--rdzv-auth=auto";
   CHECK_THAT(dry_run_text(planned(words, machine), {}), !Catch::Matchers::Contains("encryption"));
 }

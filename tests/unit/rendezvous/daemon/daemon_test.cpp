@@ -16,10 +16,9 @@
 #include "base/unique_handle.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/option_examples.hpp"
-#include "rendezvous/tls/tls.hpp"
 #include "tests/support/example_words.hpp"
-#include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
+#include "tests/support/tls.hpp"
 #include "tests/unit/rendezvous/daemon/read_options.hpp"
 
 using namespace ddprun::rdzv;
@@ -151,7 +150,7 @@ TEST_CASE("rdzvd encrypts with the key of a secret only") {
   CHECK(contains(refused({"--tls"}),
                  "--tls: the key comes from a secret, and there is none: add --secret-file=FILE"));
   const ddprun::test::TempDir dir;
-  if (!open_tls()) ddprun::test::skip("no OpenSSL");
+  ddprun::test::tls();
   CHECK(parsed({"--tls", "--secret-dir=" + dir.path().string()}).encrypter != nullptr);
 }
 

@@ -11,7 +11,7 @@
 #include "proto/session_messages.hpp"
 #include "rendezvous/tls/openssl.hpp"
 #include "rendezvous/tls/tls_end.hpp"
-#include "tests/support/skip.hpp"
+#include "tests/support/tls.hpp"
 #include "tests/unit/rendezvous/tls/strange_client.hpp"
 
 using namespace ddprun;
@@ -19,17 +19,12 @@ using proto::ControlChannel;
 using proto::Errc;
 using proto::Side;
 using test::StrangeClient;
+using test::tls;
 
 namespace {
 
 const std::string kSecret = "correct horse battery staple";
 constexpr std::size_t kWhole = std::size_t{1} << 24;
-
-std::shared_ptr<const proto::Encrypter> tls() {
-  static const auto opened = rdzv::open_tls();
-  if (!opened) test::skip(opened.error());
-  return *opened;
-}
 
 /// Two ends and what they have heard.
 struct Ends {
