@@ -17,6 +17,7 @@
 #include "machine/cpus/cpu_set.hpp"
 #include "machine/processes/containment_level.hpp"
 #include "machine/processes/stop_settings.hpp"
+#include "proto/credentials.hpp"
 #include "proto/encryption.hpp"
 #include "proto/job_settings.hpp"
 #include "rendezvous/service/hosting.hpp"
@@ -71,6 +72,10 @@ struct RendezvousSettings {
   std::string local_addr;    ///< by which others reach this node; empty: by which it reaches them
   std::string secret;        ///< that every agent of the job has; empty: none
   bool needs_proof = false;  ///< join no rendezvous that does not have it
+  /// By which nodes of the same user get the secret of a rendezvous that has made one, if they have
+  /// none of the job. Null: they do not.
+  std::shared_ptr<proto::Credentials> credentials;
+  bool makes_secret = false;  ///< a rendezvous here makes one, for those alone
   /// Encrypts what crosses the network between nodes and their rendezvous, with the secret. Null:
   /// it is not encrypted.
   std::shared_ptr<const proto::Encrypter> encrypter;

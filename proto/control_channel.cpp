@@ -5,6 +5,7 @@
 #include <sodium.h>
 
 #include "base/assert.hpp"
+#include "proto/credentials.hpp"
 #include "proto/error.hpp"
 #include "proto/session_messages.hpp"
 
@@ -12,13 +13,6 @@ namespace ddprun::proto {
 namespace {
 
 constexpr int kVersion = 1;
-
-/// One that no peer can have.
-std::string random_secret() {
-  std::string secret(crypto_auth_hmacsha256_KEYBYTES, '\0');
-  randombytes_buf(secret.data(), secret.size());
-  return secret;
-}
 
 }  // namespace
 
@@ -98,8 +92,10 @@ ErrorCode ControlChannel::take_hello(std::string_view body) {
   if (settings_.secret_for) {
     // A peer is not to learn from the answer for which run ids there are secrets.
     settings_.secret = settings_.secret_for(peer_->run_id);
-    if (settings_.secret.empty()) settings_.secret = random_secret();
+    if (settings_.secret.empty()) settings_.secret = new_secret();
   }
+  if (!is_service && settings_.secret_of && !peer_->munge.empty())
+    settings_.secret = settings_.secret_of(peer_->munge);
   if (settings_.secret.empty()) return make_error_code(Errc::secret_missing);
   // The service proves itself only to a peer that has done so.
   if (!is_service) send_proof();

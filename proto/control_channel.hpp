@@ -3,6 +3,7 @@
 // from then on every frame is tagged.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ class ControlChannel {
     /// Of a service that has more than one: the secret for the run id of a client's hello, in the
     /// place of `secret`. Empty: there is none for it, and no proof is right.
     SecretFor secret_for = {};
+    /// Of a client: the secret in the credential of a service that has one, in the place of
+    /// `secret`. Empty: it cannot be read.
+    std::function<std::string(const std::string& credential)> secret_of = {};
     /// Everything goes through it, the hellos as well. Null: nothing is encrypted.
     std::unique_ptr<Encryption> encryption = nullptr;
   };
@@ -42,8 +46,8 @@ class ControlChannel {
   /// read a `refused` before the channel is open.
   /// Errors, after which the connection must be dropped: malformed; too_large; version_mismatch;
   /// not_authentic: a proof or a tag is wrong; secret_missing: the service asks for a proof and we
-  /// have no secret; proof_missing: the service has no secret; not_encrypted: we encrypt and it
-  /// does not. What is in the output then tells the other side.
+  /// have no secret, nor can read its credential; proof_missing: the service has no secret;
+  /// not_encrypted: we encrypt and it does not. What is in the output then tells the other side.
   Result<std::optional<std::string_view>> next();
 
   /// Appends a message to the output. Before the channel is open only a `refused` of the service

@@ -79,6 +79,9 @@ struct Hello {
   std::optional<Nonce> nonce = std::nullopt;   ///< rendezvous
   Authentication auth = Authentication::none;  ///< of the service: what it asks for
   std::string run_id = {};                     ///< of an agent: its job
+  /// Of the service: the secret, for those that have none and are of its user
+  /// (proto/credentials.hpp)
+  std::string munge = {};
 };
 
 std::string encode_hello(const Hello& hello);

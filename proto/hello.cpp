@@ -17,6 +17,7 @@ struct HelloFields {
   std::optional<Nonce> nonce;
   Authentication auth = Authentication::none;
   std::string run_id;
+  std::string munge;
 };
 
 constexpr Limits kAnyTwoInts{.least = std::numeric_limits<int>::min(), .count_max = 2};
@@ -33,6 +34,7 @@ inline constexpr auto kFields<HelloFields> = std::tuple{
     field("nonce", &HelloFields::nonce),
     field("auth", &HelloFields::auth),
     field("run_id", &HelloFields::run_id),
+    field("munge", &HelloFields::munge, kText),
 };
 
 std::string encode_hello(const Hello& hello) {
@@ -42,7 +44,8 @@ std::string encode_hello(const Hello& hello) {
                                 hello.features,
                                 hello.nonce,
                                 hello.auth,
-                                hello.run_id});
+                                hello.run_id,
+                                hello.munge});
   return out;
 }
 
@@ -53,7 +56,7 @@ Result<Hello> decode_hello(std::string_view body) {
     return make_error_code(Errc::malformed);
   }
   return Hello{fields.ddprun, fields.versions[0], fields.versions[1], fields.features,
-               fields.nonce,  fields.auth,        fields.run_id};
+               fields.nonce,  fields.auth,        fields.run_id,      fields.munge};
 }
 
 Result<int> agree_on_version(const Hello& ours, const Hello& theirs) {

@@ -66,6 +66,7 @@ rdzv::ServicePlace service_place(const AgentConfig& config, ServiceHost& host) {
   place.run_id = config.run_id;
   place.secret = settings.secret;
   place.needs_proof = settings.needs_proof;
+  place.credentials = settings.credentials;
   place.encrypter = settings.encrypter;
   place.own = &host;
   return place;

@@ -29,6 +29,7 @@ ServiceHost::ServiceHost(boost::asio::io_context& context, const AgentConfig& co
       config_(config),
       settings_(*config.rendezvous),
       events_(std::move(events)),
+      secret_(settings_.secret),
       endpoint_(settings_.endpoint) {}
 
 void ServiceHost::look(const std::vector<std::string>& addresses) {
@@ -88,13 +89,31 @@ void ServiceHost::fail_to_listen(const std::string& addr, const ErrorCode& error
                    owner.empty() ? "" : fmt::format(" ({} has it)", owner), remedy));
 }
 
+/// Where it is to have one of its own. Not empty: why it cannot, though it must.
+std::string ServiceHost::make_secret() {
+  if (!settings_.makes_secret || !credential_.empty()) return "";
+  std::string secret = proto::new_secret();
+  auto credential = settings_.credentials->encode(proto::credential_payload(secret));
+  if (!credential && settings_.needs_proof)
+    return fmt::format("--rdzv-auth=munge: {}", credential.error());
+  if (!credential) {
+    spdlog::info("nodes do not prove their user to the rendezvous: {}", credential.error());
+    return "";
+  }
+  secret_ = std::move(secret);
+  credential_ = std::move(*credential);
+  return "";
+}
+
 /// Not empty: why it is not served.
 std::string ServiceHost::serve(rdzv::StoreListener listener) {
+  if (std::string problem = make_secret(); !problem.empty()) return problem;
   rdzv::ServiceServerSettings settings;
   settings.service.only_run_id = config_.run_id;
   settings.service.lease = settings_.lease;
   settings.running_folder = rdzv::RunningFile::kFolder;
-  settings.secret = settings_.secret;
+  settings.secret = secret_;
+  settings.credential = credential_;
   settings.encrypter = settings_.encrypter;
   rdzv::Newcomers::Limits& newcomers = settings.newcomers;
   settings.has_few_files = newcomers_max_ < newcomers.places;
@@ -127,7 +146,7 @@ std::string ServiceHost::kill_and_restart() {
 }
 
 void ServiceHost::warn_of_no_secret() const {
-  if (settings_.secret.empty() && !is_loopback(listen_addr_)) {
+  if (secret_.empty() && !is_loopback(listen_addr_)) {
     spdlog::warn(
         "anybody who can connect to {} can join this job or stop it, because it has no secret; "
         "make one with ddprun --make-secret and copy it to each node",

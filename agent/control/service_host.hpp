@@ -54,6 +54,7 @@ class ServiceHost final : public rdzv::OwnService {
  private:
   void listen(const rdzv::HostingChoice& choice);
   std::string serve(rdzv::StoreListener listener);
+  std::string make_secret();
   void warn_of_no_secret() const;
   void fail_to_listen(const std::string& addr, const ErrorCode& error);
   void fail(const std::string& problem);
@@ -64,6 +65,8 @@ class ServiceHost final : public rdzv::OwnService {
   const Events events_;
   std::size_t newcomers_max_ = rdzv::Newcomers::Limits{}.places;
   std::optional<rdzv::ServiceServer> server_;
+  std::string secret_;      // empty: none
+  std::string credential_;  // that shows it; empty: it is not shown
   std::string public_addr_;
   std::string listen_addr_;
   Endpoint endpoint_;  // the settings', with the port that it has got

@@ -73,7 +73,7 @@ constexpr auto words_for(Containment) {
 
 constexpr auto words_for(RdzvAuth) {
   using enum RdzvAuth;
-  return std::array{Word{automatic, "auto"}, Word{required, "required"}};
+  return std::array{Word{automatic, "auto"}, Word{required, "required"}, Word{munge, "munge"}};
 }
 
 constexpr auto words_for(WorkerStore) {

@@ -197,8 +197,11 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::choice,
         .choices = choices<RdzvAuth>,
         .group = OptionGroup::rendezvous,
-        .help = "required: refuse a rendezvous without this node's secret",
-        .more = "auto: a job without a secret runs, with a warning.",
+        .help = "How nodes know each other: by a secret, or by their user",
+        .more = "required: refuse a rendezvous without this node's secret. munge: only processes "
+                "of the same user can join, which MUNGE proves; it must run on every node, and the "
+                "job needs no secret. auto: by the secret, if there is one; else by MUNGE, in a "
+                "Slurm job where it runs; else the job runs with a warning.",
         .default_value = "auto",
         .example = "ddprun --rdzv-auth=required --rdzv-secret-file=secret --nnodes=2 "
                    "--rdzv-backend=c10d --rdzv-endpoint=node1 train.py",

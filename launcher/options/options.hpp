@@ -61,8 +61,9 @@ using machine::NumaBinding;
 /// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
 enum class LocalRankArgument { automatic, dash, underscore, none };
 enum class WorkerStore { agent, rank0 };
-/// What becomes of a job of several nodes without a secret: a warning, or an error.
-enum class RdzvAuth { automatic, required };
+/// By what nodes and their rendezvous know each other: a secret if there is one; a secret; the
+/// user, whom MUNGE proves.
+enum class RdzvAuth { automatic, required, munge };
 
 /// --contain.
 enum class Containment { automatic, tree, cgroup, pidns };

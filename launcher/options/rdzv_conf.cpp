@@ -21,7 +21,7 @@ struct KnownKey {
   bool of_etcd = false;  // about another service than ours
 };
 
-// Every key that one of torchrun's backends reads, and lost_timeout.
+// Every key that one of torchrun's backends reads, lost_timeout and munge_socket.
 constexpr std::array kKnownKeys = {
     KnownKey{"timeout", KeyType::seconds},
     KnownKey{"join_timeout", KeyType::seconds},
@@ -33,6 +33,7 @@ constexpr std::array kKnownKeys = {
     KnownKey{"read_timeout", KeyType::seconds},
     KnownKey{"lost_timeout", KeyType::seconds},
     KnownKey{"is_host", KeyType::boolean},
+    KnownKey{"munge_socket", KeyType::text},
     KnownKey{"store_type", KeyType::text},
     KnownKey{"protocol", KeyType::text, true},
     KnownKey{"ssl_cert", KeyType::text, true},

@@ -38,7 +38,14 @@ std::vector<std::string> more_endpoints(const agent::RendezvousSettings& setting
   return texts;
 }
 
+RdzvAuth auth_of(const agent::RendezvousSettings& settings) {
+  if (!settings.needs_proof) return RdzvAuth::automatic;
+  return settings.makes_secret ? RdzvAuth::munge : RdzvAuth::required;
+}
+
 std::string secret_text(const agent::RendezvousSettings& settings) {
+  if (settings.makes_secret && settings.needs_proof) return "MUNGE proves each node's user";
+  if (settings.makes_secret) return "MUNGE proves each node's user, where it runs";
   if (settings.secret.empty()) return "none";
   return settings.needs_proof ? "used, and required of the others"
                               : "used, if the serving side has one, too";
@@ -120,7 +127,8 @@ nlohmann::ordered_json rendezvous_json(const LaunchPlan& plan) {
       {"hosted_by", hosting_text(plan, settings)},
       {"secret", !settings.secret.empty()},
       {"encryption", settings.encrypter ? Json(settings.encrypter->description()) : Json(nullptr)},
-      {"auth", word_of(settings.needs_proof ? RdzvAuth::required : RdzvAuth::automatic)},
+      {"munge", settings.makes_secret},
+      {"auth", word_of(auth_of(settings))},
       {"join_timeout_seconds", seconds(job.join_timeout)},
       {"last_call_seconds", seconds(job.last_call)},
       {"lease_seconds", seconds(settings.lease)},

@@ -79,6 +79,8 @@ struct Probes {
   /// See read_secret_file.
   std::function<boost::system::result<std::string, std::string>(const std::string& path)>
       read_secret;
+  /// See rendezvous/munge/munge.hpp.
+  std::function<std::shared_ptr<proto::Credentials>(std::string socket)> munge;
   /// See rendezvous/tls/tls.hpp.
   std::function<boost::system::result<std::shared_ptr<const proto::Encrypter>, std::string>()>
       open_tls;

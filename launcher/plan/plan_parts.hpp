@@ -26,6 +26,10 @@ Outcome<void> plan_containment(const LaunchOptions& options, const Probes& probe
 Outcome<void> plan_meeting_point(const LaunchOptions& options, const Environment& environment,
                                  const Probes& probes, LaunchPlan& plan);
 
+/// By what the nodes know each other: the secret, or credentials. Reads the secret's file.
+Outcome<void> take_secret(const LaunchOptions& options, const Environment& environment,
+                          const Probes& probes, agent::RendezvousSettings& settings);
+
 /// The same for several nodes.
 Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
                               const Probes& probes, LaunchPlan& plan);

@@ -13,6 +13,7 @@
 #include "launcher/plan/plan.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
 #include "machine/cpus/usable_cpus.hpp"
+#include "rendezvous/munge/munge.hpp"
 #include "rendezvous/tls/tls.hpp"
 
 namespace ddprun::launcher {
@@ -76,6 +77,7 @@ Probes machine_probes() {
   probes.resolve_host = look_up_host;
   probes.own_addresses = rdzv::interface_addresses;
   probes.read_secret = read_secret_file;
+  probes.munge = [](std::string socket) { return rdzv::munge_credentials(std::move(socket)); };
   probes.open_tls = rdzv::open_tls;
   probes.boot_id = [] {
     const auto id = read_small_file("/proc/sys/kernel/random/boot_id");

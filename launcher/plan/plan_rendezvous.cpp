@@ -12,7 +12,6 @@
 #include "launcher/cluster/schedulers.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/plan/plan_parts.hpp"
-#include "launcher/plan/secret_path.hpp"
 #include "proto/message_limits.hpp"
 #include "proto/run_id.hpp"
 
@@ -279,26 +278,6 @@ Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSetting
   return {};
 }
 
-Outcome<void> take_secret(const Given& given, RendezvousSettings& settings) {
-  constexpr std::string_view kRemedy =
-      "make one with ddprun --make-secret and copy it to each node";
-  settings.needs_proof = given.options.rdzv_auth == RdzvAuth::required;
-  const std::string path = secret_path(given.options, given.environment);
-  const FileInfo file = path.empty() ? FileInfo{} : given.probes.files->look(path);
-  const bool exists = file.kind != FileInfo::Kind::absent || !file.link_target.empty();
-  if (exists || !given.options.secret_file.empty()) {
-    auto secret = given.probes.read_secret(path);
-    if (!secret) return usage_error(secret.error());
-    settings.secret = std::move(*secret);
-    return {};
-  }
-  if (settings.needs_proof) {
-    return usage_error(fmt::format("--rdzv-auth=required: there is no secret{}{}; {}",
-                                   path.empty() ? "" : " in ", path, kRemedy));
-  }
-  return {};
-}
-
 /// The key comes from the secret.
 Outcome<void> take_tls(const Given& given, RendezvousSettings& settings) {
   if (!given.options.rdzv_tls) return {};
@@ -349,7 +328,8 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
     if (const auto checked = check_endpoint(given, settings, plan); !checked)
       return checked.error();
     if (const auto taken = take_local_addr(given, plan, settings); !taken) return taken.error();
-    if (const auto taken = take_secret(given, settings); !taken) return taken.error();
+    if (const auto taken = take_secret(options, environment, probes, settings); !taken)
+      return taken.error();
     if (const auto taken = take_tls(given, settings); !taken) return taken.error();
   }
   if (const auto taken = take_times(given, plan, settings); !taken) return taken.error();

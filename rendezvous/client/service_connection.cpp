@@ -41,6 +41,7 @@ ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace pla
       events_(std::move(events)),
       ports_{place_.port},
       hosts_({place_.host, place_.port}, place_.more_hosts),
+      reader_(place_.credentials),
       resolver_(context),
       hello_timer_(context),
       host_timer_(context) {
@@ -220,6 +221,8 @@ void ServiceConnection::begin_channel() {
   settings.hello = proto::rendezvous_hello(place_.run_id);
   settings.secret = place_.secret;
   settings.needs_proof = place_.needs_proof;
+  if (reader_)
+    settings.secret_of = [this](const std::string& shown) { return reader_.secret_of(shown); };
   const bool is_through_network = attempt_->addr_length != 0;
   if (place_.encrypter && is_through_network)
     settings.encryption = place_.encrypter->client(place_.secret, place_.run_id);
@@ -258,7 +261,9 @@ void ServiceConnection::read() {
     const auto body = channel_->next();
     if (!body) {
       flush();  // the other side may be told why
-      const auto refused = was_open ? std::nullopt : refusal_for(body.error());
+      const auto refused =
+          was_open ? std::nullopt
+                   : refusal_for(body.error(), place_.secret.empty() && reader_, reader_.problem());
       if (refused && may_be_at_other_port() && is_of_another_job(*refused)) {
         try_port_last();
         return fail(false, refused->reason);

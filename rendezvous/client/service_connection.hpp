@@ -17,6 +17,7 @@
 #include "base/unique_handle.hpp"
 #include "proto/control_channel.hpp"
 #include "proto/session_messages.hpp"
+#include "rendezvous/client/credential_reader.hpp"
 #include "rendezvous/client/own_service.hpp"
 #include "rendezvous/client/resolver.hpp"
 #include "rendezvous/client/service_hosts.hpp"
@@ -41,6 +42,9 @@ struct ServicePlace {
   /// A standby is an attempt that failed; else its answer is given to `said`.
   bool follows_standby = true;
   bool needs_proof = false;  ///< talk to no service that has no secret
+  /// Read the secret of a service that shows it in a credential, in the place of `secret`. Null:
+  /// credentials are not read.
+  std::shared_ptr<proto::Credentials> credentials;
   /// Encrypts connections through a network, with the secret. Null: they are not encrypted.
   std::shared_ptr<const proto::Encrypter> encrypter;
   OwnService* own = nullptr;  ///< asked first; borrowed. Null: the service is elsewhere
@@ -86,6 +90,8 @@ class ServiceConnection {
   [[nodiscard]] std::string why_elsewhere() const {
     return place_.own != nullptr ? place_.own->why_elsewhere() : "";
   }
+  /// As CredentialReader's.
+  [[nodiscard]] const std::string& credential_problem() const { return reader_.problem(); }
   /// Whether both sides have proven the secret.
   [[nodiscard]] bool is_proven() const { return channel_ && channel_->is_proven(); }
 
@@ -120,6 +126,7 @@ class ServiceConnection {
   std::shared_ptr<Attempt> attempt_;
   std::vector<std::uint16_t> ports_;  // to try, in this order
   ServiceHosts hosts_;
+  CredentialReader reader_;
   Resolver resolver_;
   boost::asio::steady_timer hello_timer_;
   boost::asio::steady_timer host_timer_;  // one that does not answer must not hide the others

@@ -1,15 +1,28 @@
 #include "rendezvous/client/service_refusal.hpp"
 
+#include <fmt/format.h>
+
 #include "proto/error.hpp"
 
 namespace ddprun::rdzv {
 
-std::optional<proto::Refused> refusal_for(const ErrorCode& error) {
+std::optional<proto::Refused> refusal_for(const ErrorCode& error, bool by_credential,
+                                          const std::string& problem) {
   using Why = proto::Refused::Why;
+  if (error == proto::Errc::secret_missing && !problem.empty())
+    return proto::Refused{
+        Why::wrong_secret,
+        fmt::format("it lets nodes of the same user join by MUNGE, but {}; or give all nodes a "
+                    "secret (ddprun --make-secret)",
+                    problem)};
   if (error == proto::Errc::secret_missing)
     return proto::Refused{Why::wrong_secret,
                           "it asks for a secret, and there is none here; copy its secret file "
                           "(--rdzv-secret-file; ddprun --make-secret makes one)"};
+  if (error == proto::Errc::proof_missing && by_credential)
+    return proto::Refused{Why::wrong_secret,
+                          "it proves nothing by MUNGE, and --rdzv-auth=munge asks for that; start "
+                          "it with --rdzv-auth=munge, too"};
   if (error == proto::Errc::proof_missing)
     return proto::Refused{Why::wrong_secret,
                           "it has no secret, and --rdzv-auth=required asks for one; give it this "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "base/result.hpp"
 #include "proto/session_messages.hpp"
@@ -9,7 +10,10 @@
 namespace ddprun::rdzv {
 
 /// What another attempt cannot mend: in words, as if the service had said it. None: it may.
-std::optional<proto::Refused> refusal_for(const ErrorCode& error);
+/// `by_credential`: the secret would be that of the service's credential; `problem`: why this could
+/// not be read, empty if it was not shown.
+std::optional<proto::Refused> refusal_for(const ErrorCode& error, bool by_credential,
+                                          const std::string& problem);
 
 /// Whether a service may refuse so because it is another job's.
 bool is_of_another_job(const proto::Refused& refused);

@@ -13,6 +13,7 @@
 #include "proto/session_messages.hpp"
 #include "rendezvous/client/service_connection.hpp"
 #include "rendezvous/daemon/status_text.hpp"
+#include "rendezvous/munge/munge.hpp"
 #include "rendezvous/store/port_owner.hpp"
 
 namespace ddprun::rdzv {
@@ -27,6 +28,7 @@ ServicePlace place_of(const ObserverOptions& options) {
   place.run_id = options.run_id;
   place.secret = options.secret;
   place.encrypter = options.encrypter;
+  if (options.secret.empty()) place.credentials = munge_credentials("");
   place.follows_standby = false;
   return place;
 }
@@ -103,6 +105,8 @@ class Observer {
 
   void take(const Refused& refused) {
     const std::string at = "the rendezvous at " + where_;
+    if (refused.why == Refused::Why::wrong_secret && !connection_.credential_problem().empty())
+      return end(kExitNoRound, at + ": " + refused.reason);
     if (refused.why == Refused::Why::wrong_secret && options_.secret.empty())
       return end(kExitNoRound,
                  at + " asks for a secret: copy its file here and name it with --secret-file");

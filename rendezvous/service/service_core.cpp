@@ -57,7 +57,10 @@ void ServiceCore::take(const ConnectionOpened& opened, Context& context) {
 
 void ServiceCore::take(const ProofMissing& missing, Context& context) {
   tell_of_refusal(missing.run_id, missing.addr,
-                  "it has another --rdzv-secret-file than the rendezvous, or none", context);
+                  settings_.secret_by_munge
+                      ? "it has not proven by MUNGE that it is of the rendezvous's user"
+                      : "it has another --rdzv-secret-file than the rendezvous, or none",
+                  context);
 }
 
 /// Those that wait for nodes may wait for this one, which was started with a wrong option. Anybody

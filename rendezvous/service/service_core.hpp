@@ -33,7 +33,8 @@ struct ServiceSettings {
   /// serves any job, again and again.
   std::string only_run_id;
   std::chrono::nanoseconds lease = std::chrono::seconds(15);  ///< where an agent wishes for none
-  bool has_secret = false;  ///< agents and observers have proven it
+  bool has_secret = false;       ///< agents and observers have proven it
+  bool secret_by_munge = false;  ///< they know it by a credential alone
   /// What each tenant may have, where there are several, each with a secret for its jobs alone.
   std::optional<TenantLimits> tenant_limits;
   bool remembers = false;  ///< a journal brought back the jobs of the time before

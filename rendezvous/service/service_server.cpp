@@ -124,6 +124,7 @@ class ServiceServer::Impl {
     proto::ControlChannel::Settings channel;
     channel.side = proto::Side::service;
     channel.hello = proto::rendezvous_hello();
+    channel.hello.munge = settings_.credential;
     channel.secret = settings_.secret;
     if (secrets_)
       channel.secret_for = [this](const std::string& run_id) { return secret_for(run_id); };
@@ -242,6 +243,7 @@ class ServiceServer::Impl {
   [[nodiscard]] ServiceSettings service_settings() const {
     ServiceSettings settings = settings_.service;
     settings.has_secret = has_secret();
+    settings.secret_by_munge = !settings_.credential.empty();
     if (settings_.journal) {
       settings.remembers = past_.is_complete;
       if (!settings.snapshots) settings.snapshots.emplace();

@@ -28,6 +28,8 @@ namespace ddprun::rdzv {
 struct ServiceServerSettings {
   ServiceSettings service;
   std::string secret;  ///< all clients must prove it; empty: none
+  /// Shows it to clients of our user (proto/credentials.hpp). Empty: to none.
+  std::string credential;
   /// In its place: one for each tenant, of which a client must prove the one for its run id. None:
   /// there is one tenant. Goes with `service.tenant_limits`.
   std::optional<SecretFolder> secrets;

@@ -90,6 +90,7 @@ struct Machine {
       if (found != secrets.end()) return {boost::system::in_place_value, found->second};
       return {boost::system::in_place_error, "cannot read the secret file " + path};
     };
+    result.munge = [](const std::string&) { return std::shared_ptr<proto::Credentials>(); };
     result.open_tls = [this] { return tls; };
     result.boot_id = [] { return "boot-1"; };
     result.executable_folder = executable_folder;

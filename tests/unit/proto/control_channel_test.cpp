@@ -73,6 +73,37 @@ const std::string kKeepAlive = encode(ClientMessage(KeepAlive{1, {}}));
 
 }  // namespace
 
+TEST_CASE("a client without a secret takes that of the service's credential") {
+  ControlChannel::Settings service = end(Side::service, "of the credential");
+  service.hello.munge = "MUNGE:shown";
+  ControlChannel::Settings client = end(Side::client, GENERATE("", "another secret"));
+  client.needs_proof = true;
+  std::vector<std::string> shown;
+  client.secret_of = [&](const std::string& credential) {
+    shown.push_back(credential);
+    return "of the credential";
+  };
+  Pair pair(std::move(client), std::move(service));
+  pair.talk();
+  CHECK(pair.client.is_proven());
+  CHECK(pair.service.is_proven());
+  CHECK(shown == std::vector<std::string>{"MUNGE:shown"});
+}
+
+TEST_CASE("a credential that cannot be read is a missing secret, one of another secret is wrong") {
+  ControlChannel::Settings service = end(Side::service, "of the credential");
+  service.hello.munge = "MUNGE:shown";
+  ControlChannel::Settings client = end(Side::client);
+  const bool is_read = GENERATE(true, false);
+  client.secret_of = [is_read](const std::string&) { return is_read ? "another secret" : ""; };
+  Pair pair(std::move(client), std::move(service));
+  pair.talk();
+  CHECK_FALSE(pair.client.is_open());
+  CHECK_FALSE(pair.service.is_open());
+  if (is_read) CHECK(pair.service_error == Errc::not_authentic);
+  if (!is_read) CHECK(pair.client_error == Errc::secret_missing);
+}
+
 TEST_CASE("two ends without a secret are open after the hellos") {
   const std::size_t piece = GENERATE(1, 7, 1 << 20);
   Pair pair(end(Side::client), end(Side::service));

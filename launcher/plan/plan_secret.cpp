@@ -1,0 +1,57 @@
+// By what the nodes of a job know each other.
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "launcher/plan/plan_parts.hpp"
+#include "launcher/plan/secret_path.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+using agent::RendezvousSettings;
+
+/// Slurm itself needs it on each node.
+bool may_have_munge(const Environment& environment) {
+  return lookup(environment, "SLURM_JOB_ID").has_value();
+}
+
+void take_munge(const LaunchOptions& options, const Environment& environment, const Probes& probes,
+                RendezvousSettings& settings) {
+  settings.credentials = probes.munge(options.rdzv_conf.value("munge_socket").value_or(""));
+  settings.needs_proof = options.rdzv_auth == RdzvAuth::munge;
+  settings.makes_secret = settings.needs_proof || may_have_munge(environment);
+}
+
+}  // namespace
+
+Outcome<void> take_secret(const LaunchOptions& options, const Environment& environment,
+                          const Probes& probes, RendezvousSettings& settings) {
+  constexpr std::string_view kRemedy =
+      "make one with ddprun --make-secret and copy it to each node";
+  if (options.rdzv_auth == RdzvAuth::munge) {
+    if (!options.secret_file.empty())
+      return usage_error("--rdzv-auth=munge and --rdzv-secret-file=" + options.secret_file +
+                         " exclude each other: with MUNGE a job needs no secret; leave one out");
+    take_munge(options, environment, probes, settings);
+    return {};
+  }
+  settings.needs_proof = options.rdzv_auth == RdzvAuth::required;
+  const std::string path = secret_path(options, environment);
+  const FileInfo file = path.empty() ? FileInfo{} : probes.files->look(path);
+  const bool exists = file.kind != FileInfo::Kind::absent || !file.link_target.empty();
+  if (exists || !options.secret_file.empty()) {
+    auto secret = probes.read_secret(path);
+    if (!secret) return usage_error(secret.error());
+    settings.secret = std::move(*secret);
+    return {};
+  }
+  if (settings.needs_proof) {
+    return usage_error(fmt::format("--rdzv-auth=required: there is no secret{}{}; {}",
+                                   path.empty() ? "" : " in ", path, kRemedy));
+  }
+  take_munge(options, environment, probes, settings);
+  return {};
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,131 @@
+// --rdzv-auth=munge, and what Slurm jobs do without it, with real programs and a real munged.
+#include <fstream>
+
+#include "tests/integration/launcher/running_rdzvd.hpp"
+#include "tests/support/real_munge.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr const char* kWarning = "because it has no secret";
+
+/// Of a c10d job with that socket of munged.
+std::vector<std::string> nodes_with(const ManyNodes& job, const std::string& socket,
+                                    const std::string& more = "--rdzv-auth=munge") {
+  auto options = job.c10d("2");
+  options.insert(options.end(), {"--rdzv-conf=munge_socket=" + socket, more});
+  return options;
+}
+
+Child& start_in_slurm(ManyNodes& job, const std::vector<std::string>& options) {
+  std::vector<std::string> words{program("ddprun")};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back(helper("meeting_worker"));
+  ChildOptions settings = job.job.settings();
+  settings.environment.emplace_back("SLURM_JOB_ID", "7");
+  return job.nodes.emplace_back(words, settings);
+}
+
+bool waits_for_another(const std::string&, const std::string& err) {
+  return err.find("1 of 2 nodes have joined") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("nodes of one user meet by MUNGE without a secret, and their workers restart") {
+  const RealMunge munge;
+  ManyNodes job;
+  auto options = nodes_with(job, munge.socket());
+  options.emplace_back("--max-restarts=1");
+  for (int i = 0; i < 2; ++i) job.start(options, {"fail", "0", "0", "3"});
+  for (const ChildResult& node : job.wait()) {
+    INFO(node.out + node.err);
+    CHECK(node.status == 0);
+    CHECK(node.out.find("restarts=1") != std::string::npos);
+    CHECK_THAT(node.err, !Contains(kWarning));
+  }
+}
+
+TEST_CASE("in a Slurm job nodes use MUNGE without being told to") {
+  const RealMunge munge;
+  ManyNodes job;
+  const auto options = nodes_with(job, munge.socket(), "--rdzv-auth=auto");
+  Child& first = start_in_slurm(job, options);
+  REQUIRE(first.wait_for(waits_for_another));
+  const ChildResult stranger = job.start(nodes_with(job, "/nowhere", "--rdzv-auth=auto")).wait();
+  CHECK(stranger.status == 69);
+  const ChildResult status =
+      run({program("rdzvd"), "--status", "--endpoint=127.0.0.1:" + std::to_string(job.port)});
+  CHECK(status.status == 69);
+  CHECK_THAT(status.err, Contains("it lets nodes of the same user join by MUNGE, but MUNGE"));
+  start_in_slurm(job, options);
+  CHECK(first.wait().status == 0);
+  CHECK(job.nodes.back().wait().status == 0);
+}
+
+TEST_CASE("in a Slurm job whose nodes cannot use MUNGE they meet without it") {
+  ManyNodes job;
+  auto options = nodes_with(job, "/nowhere", "--rdzv-auth=auto");
+  options.emplace_back("--log-level=info");
+  for (int i = 0; i < 2; ++i) start_in_slurm(job, options);
+  job.succeed();
+  // One of them has the rendezvous.
+  CHECK_THAT(job.nodes[0].err() + job.nodes[1].err(),
+             Contains("nodes do not prove their user to the rendezvous: MUNGE"));
+}
+
+TEST_CASE("a node that cannot use MUNGE is told why, and so are those that wait for it") {
+  const RealMunge munge;
+  ManyNodes job;
+  Child& host = job.start(nodes_with(job, munge.socket()));
+  REQUIRE(host.wait_for(waits_for_another));
+  Child& other = job.start(nodes_with(job, "/nowhere/munge.socket"));
+  const ChildResult refused = other.wait();
+  CHECK(refused.status == 69);
+  CHECK_THAT(refused.err, Contains("it lets nodes of the same user join by MUNGE, but MUNGE: ") &&
+                              Contains("/nowhere/munge.socket"));
+  CHECK(host.wait_for([](const auto&, const auto& err) {
+    return err.find("it has not proven by MUNGE that it is of the rendezvous's user") !=
+           std::string::npos;
+  }));
+  host.signal(SIGTERM);
+  host.wait();
+}
+
+TEST_CASE("another user's processes cannot join by MUNGE") {
+  if (geteuid() != 0) skip("only root can be another user");
+  const std::vector<std::string> stranger{"setpriv", "--reuid=65534", "--regid=65534",
+                                          "--clear-groups"};
+  auto command = stranger;
+  command.insert(command.end(), {program("ddprun"), "--version"});
+  if (const auto version = run(command); version.status != 0)
+    skip("another user cannot run ddprun here: " + version.err);
+  const RealMunge munge;
+  ManyNodes job;
+  command.pop_back();
+  const auto options = nodes_with(job, munge.socket());
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"--no-python", "/bin/true"});
+  Child host(command, job.job.settings());
+  REQUIRE(host.wait_for(waits_for_another));
+  const ChildResult refused = job.start(options).wait();
+  CHECK(refused.status == 69);
+  CHECK_THAT(refused.err, Contains("it belongs to another user's job"));
+  host.signal(SIGTERM);
+  host.wait();
+}
+
+TEST_CASE("where MUNGE must prove the nodes' user, a rendezvous without it is refused") {
+  const RealMunge munge;
+  const Rdzvd rdzvd;
+  ManyNodes job;
+  auto options = rdzvd.options("1:2", kShortLease);
+  options.emplace_back("--rdzv-auth=munge");
+  job.start(options);
+  const ChildResult node = std::move(job.wait().front());
+  CHECK(node.status == 69);
+  CHECK_THAT(node.err, Contains("it proves nothing by MUNGE, and --rdzv-auth=munge asks for that"));
+}
