@@ -76,8 +76,8 @@ struct RendezvousSettings {
   /// none of the job. Null: they do not.
   std::shared_ptr<proto::Credentials> credentials;
   bool makes_secret = false;  ///< a rendezvous here makes one, for those alone
-  /// Encrypts what crosses the network between nodes and their rendezvous, with the secret. Null:
-  /// it is not encrypted.
+  /// Encrypts what crosses the network between nodes and their rendezvous. Null: it is not
+  /// encrypted.
   std::shared_ptr<const proto::Encrypter> encrypter;
   std::chrono::nanoseconds lease = std::chrono::seconds(15);
   std::chrono::nanoseconds lost_timeout = std::chrono::seconds(300);

@@ -52,6 +52,11 @@ const std::string* ControlChannel::claimed_run_id() const {
   return &settings_.encryption->run_id();
 }
 
+std::string ControlChannel::why(const ErrorCode& error) const {
+  const bool has_problem = settings_.encryption && !settings_.encryption->problem().empty();
+  return has_problem ? settings_.encryption->problem() : error.message();
+}
+
 Result<std::optional<std::string_view>> ControlChannel::next() {
   while (stage_ != Stage::failed) {
     auto frame = parser_.next_view();

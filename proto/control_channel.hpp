@@ -47,7 +47,8 @@ class ControlChannel {
   /// Errors, after which the connection must be dropped: malformed; too_large; version_mismatch;
   /// not_authentic: a proof or a tag is wrong; secret_missing: the service asks for a proof and we
   /// have no secret, nor can read its credential; proof_missing: the service has no secret;
-  /// not_encrypted: we encrypt and it does not. What is in the output then tells the other side.
+  /// not_encrypted: we encrypt and it does not; certificate_refused. What is in the output then
+  /// tells the other side.
   Result<std::optional<std::string_view>> next();
 
   /// Appends a message to the output. Before the channel is open only a `refused` of the service
@@ -62,6 +63,8 @@ class ControlChannel {
   [[nodiscard]] const Hello* peer() const { return peer_ ? &*peer_ : nullptr; }
   /// Of a service: the job that the client has named; it may not have its secret. Null: none yet.
   [[nodiscard]] const std::string* claimed_run_id() const;
+  /// After an error of `next`: its words for people.
+  [[nodiscard]] std::string why(const ErrorCode& error) const;
   [[nodiscard]] bool peer_is_newer() const { return peer_ && is_newer(*peer_, settings_.hello); }
 
   /// Bytes to send, in front of all that come later.

@@ -33,6 +33,8 @@ class Category final : public boost::system::error_category {
         return "the rendezvous has no secret";
       case Errc::not_encrypted:
         return "the connection is not encrypted";
+      case Errc::certificate_refused:
+        return "a certificate is not accepted";
     }
     return "unknown error";
   }

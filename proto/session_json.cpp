@@ -69,9 +69,10 @@ inline constexpr auto kFields<Alive> = std::tuple{
     field("acknowledged", &Alive::acknowledged),
 };
 template <>
-inline constexpr auto kNames<Refused::Why> = std::to_array<std::string_view>(
-    {"wrong_secret", "other_job", "limit", "broken", "no_fence", "elsewhere", "encryption"});
-static_assert(kNames<Refused::Why>.size() == static_cast<int>(Refused::Why::encryption) + 1);
+inline constexpr auto kNames<Refused::Why> =
+    std::to_array<std::string_view>({"wrong_secret", "other_job", "limit", "broken", "no_fence",
+                                     "elsewhere", "encryption", "certificate"});
+static_assert(kNames<Refused::Why>.size() == static_cast<int>(Refused::Why::certificate) + 1);
 template <>
 inline constexpr std::string_view kKind<Refused> = "refused";
 template <>

@@ -114,6 +114,7 @@ struct Refused {
     no_fence,      ///< the node to fence is unknown or may be alive, or the asker may not
     elsewhere,     ///< this rdzvd is a standby: another one has the jobs
     encryption,    ///< one side encrypts the connection and the other does not
+    certificate,   ///< one side does not accept the other's certificate; never in a message
   } why = Why::broken;
   std::string reason;  ///< for people: what was expected and what to do
   /// With `elsewhere`: HOST:PORT of the one that has the jobs; empty: none has them now.

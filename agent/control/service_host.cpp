@@ -107,6 +107,8 @@ std::string ServiceHost::make_secret() {
 
 /// Not empty: why it is not served.
 std::string ServiceHost::serve(rdzv::StoreListener listener) {
+  if (settings_.encrypter && !settings_.encrypter->why_no_service().empty())
+    return "this node runs the rendezvous, and " + settings_.encrypter->why_no_service();
   if (std::string problem = make_secret(); !problem.empty()) return problem;
   rdzv::ServiceServerSettings settings;
   settings.service.only_run_id = config_.run_id;
@@ -146,7 +148,8 @@ std::string ServiceHost::kill_and_restart() {
 }
 
 void ServiceHost::warn_of_no_secret() const {
-  if (secret_.empty() && !is_loopback(listen_addr_)) {
+  const bool knows_clients = settings_.encrypter && settings_.encrypter->checks_clients();
+  if (secret_.empty() && !knows_clients && !is_loopback(listen_addr_)) {
     spdlog::warn(
         "anybody who can connect to {} can join this job or stop it, because it has no secret; "
         "make one with ddprun --make-secret and copy it to each node",

@@ -28,6 +28,7 @@ constexpr std::array kPrograms = {
         "grace-period|kill-timeout|contain|signals-to-handle|forward-signals|standalone|"
         "master-addr|master-port|worker-store|store-allow-uid|rdzv-id|rdzv-backend|rdzv-endpoint|"
         "rdzv-conf|node-rank|local-addr|port-range|grow-delay|rdzv-secret-file|rdzv-auth|rdzv-tls|"
+        "rdzv-tls-ca|rdzv-tls-cert|rdzv-tls-key|"
         "make-secret|hosts|hostfile|ssh|remote-path|pass-env|ips|run-mode|elastic-level|dry-run|"
         "log-level|event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
@@ -44,7 +45,8 @@ constexpr std::array kPrograms = {
         "inject-overflow-at"},
     ProgramOptions{
         "rdzvd",
-        "listen|listen-timeout|allow-uid|secret-file|secret-dir|tls|state-dir|journal|"
+        "listen|listen-timeout|allow-uid|secret-file|secret-dir|tls|tls-cert|tls-key|tls-ca|state-"
+        "dir|journal|"
         "no-old-dialect|max-clients|max-key-bytes|"
         "max-value-bytes|max-list-elements|max-request-bytes|max-waited-keys|max-unread-bytes|"
         "max-tenant-jobs|max-tenant-nodes|handshake-timeout|log-level|stats-interval|status|fence|"

@@ -20,7 +20,7 @@ proto::ControlChannel::Settings channel_settings(const SimJob& job) {
   proto::ControlChannel::Settings settings;
   settings.hello = proto::rendezvous_hello(job.run_id);
   settings.secret = job.secret;
-  if (job.encrypter) settings.encryption = job.encrypter->client(job.secret, job.run_id);
+  if (job.encrypter) settings.encryption = job.encrypter->client({"", job.secret, job.run_id});
   return settings;
 }
 

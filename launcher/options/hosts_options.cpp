@@ -15,7 +15,8 @@ struct Excluded {
 /// What the launcher decides itself.
 constexpr const char* kRanks = "the order of the hosts gives their ranks";
 constexpr const char* kMeets = "the hosts meet through ssh";
-constexpr std::array<Excluded, 10> kExcluded{{
+constexpr const char* kSshEncrypts = "ssh encrypts what the hosts say to each other";
+constexpr std::array<Excluded, 13> kExcluded{{
     {"node-rank", kRanks},
     {"standalone", "a standalone job runs on this machine only"},
     {"rdzv-endpoint", kMeets},
@@ -23,7 +24,10 @@ constexpr std::array<Excluded, 10> kExcluded{{
     {"master-addr", "the first host is where the workers' store is"},
     {"local-addr", "each host has an address of its own"},
     {"rdzv-auth", "the job has a secret of its own"},
-    {"rdzv-tls", "ssh encrypts what the hosts say to each other"},
+    {"rdzv-tls", kSshEncrypts},
+    {"rdzv-tls-ca", kSshEncrypts},
+    {"rdzv-tls-cert", kSshEncrypts},
+    {"rdzv-tls-key", kSshEncrypts},
     {"make-secret", "the job has a secret of its own"},
     {"chaos", "faults are for the ddprun of one node"},
 }};

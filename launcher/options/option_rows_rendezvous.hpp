@@ -211,11 +211,47 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::flag,
         .group = OptionGroup::rendezvous,
         .help = "Encrypt the connections between nodes and their rendezvous",
-        .more = "TLS 1.3 with a key from the job's secret, without certificates. Needs OpenSSL "
+        .more = "TLS 1.3 with a key from the job's secret, without certificates, or with those of "
+                "--rdzv-tls-ca. Needs OpenSSL "
                 "1.1.1 or 3 on every node. All nodes need the option. An rdzvd needs --tls. The "
                 "workers' own connections, their store included, are not encrypted.",
         .example = "ddprun --rdzv-tls --rdzv-secret-file=secret --nnodes=2 --rdzv-backend=c10d "
                    "--rdzv-endpoint=node1 train.py",
+    },
+    OptionRow{
+        .name = "rdzv-tls-ca",
+        .type = ValueType::text,
+        .group = OptionGroup::rendezvous,
+        .placeholder = "FILE",
+        .help = "Encrypt with certificates: the authorities (PEM) of the rendezvous",
+        .more = "TLS 1.3. The rendezvous's certificate must be signed by one of these authorities, "
+                "and have the host of --rdzv-endpoint (or --master-addr) among its names. No "
+                "secret is needed for the encryption. All nodes need the option. An rdzvd needs "
+                "--tls-cert and --tls-key.",
+        .example = "ddprun --rdzv-tls-ca=ca.pem --nnodes=2 --rdzv-backend=c10d "
+                   "--rdzv-endpoint=node1 train.py",
+    },
+    OptionRow{
+        .name = "rdzv-tls-cert",
+        .type = ValueType::text,
+        .group = OptionGroup::rendezvous,
+        .placeholder = "FILE",
+        .help = "This node's certificate (PEM), with those that lead to its authority",
+        .more = "The node that runs the rendezvous needs one with its name, and asks all others "
+                "for one. An rdzvd asks for one if it has --tls-ca. The file is read once, at the "
+                "start.",
+        .example = "ddprun --rdzv-tls-cert=node.pem --rdzv-tls-key=node.key --rdzv-tls-ca=ca.pem "
+                   "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
+    },
+    OptionRow{
+        .name = "rdzv-tls-key",
+        .type = ValueType::text,
+        .group = OptionGroup::rendezvous,
+        .placeholder = "FILE",
+        .help = "Private key (PEM) of the certificate of --rdzv-tls-cert",
+        .more = "It must have no pass phrase. Other users should not be able to read it.",
+        .example = "ddprun --rdzv-tls-key=node.key --rdzv-tls-cert=node.pem --rdzv-tls-ca=ca.pem "
+                   "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
     },
     OptionRow{
         .name = "make-secret",

@@ -145,8 +145,11 @@ struct LaunchOptions {
   std::vector<Endpoint> more_endpoints;   ///< of several rdzvd, behind the first one
   RdzvConf rdzv_conf;
   RdzvAuth rdzv_auth = RdzvAuth::automatic;
-  std::string secret_file;  ///< empty: not given
-  bool rdzv_tls = false;
+  std::string secret_file;          ///< empty: not given
+  bool rdzv_tls = false;            ///< also true with a file of authorities
+  std::string rdzv_tls_ca;          ///< empty: the key comes from the secret
+  std::string rdzv_tls_cert;        ///< empty: this node has no certificate
+  std::string rdzv_tls_key;         ///< empty: likewise
   std::optional<PortBounds> ports;  ///< empty: any
   WorkerStore worker_store = WorkerStore::agent;
   Containment containment = Containment::automatic;

@@ -33,7 +33,7 @@ std::vector<std::string> options_without_effect(const ParsedCommandLine& parsed,
   const Need log_size{"log files have no limit without --log-max-size=SIZE",
                       options.logs.lines.rotation.bytes_max > 0};
   const Need preflight{"no check runs without --preflight=COMMAND", !options.preflight.empty()};
-  const std::array<OptionWithNeed, 10> all{{
+  const std::array<OptionWithNeed, 13> all{{
       {"restart-window", restarts},
       {"restart-delay", restarts},
       {"min-uptime", restarts},
@@ -41,6 +41,9 @@ std::vector<std::string> options_without_effect(const ParsedCommandLine& parsed,
       {"max-node-changes", nodes},
       {"grow-delay", nodes},
       {"rdzv-tls", nodes},
+      {"rdzv-tls-ca", nodes},
+      {"rdzv-tls-cert", nodes},
+      {"rdzv-tls-key", nodes},
       {"on-silence", log_timeout},
       {"log-keep", log_size},
       {"preflight-timeout", preflight},

@@ -1,6 +1,7 @@
 #include "launcher/options/rendezvous_options.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -143,6 +144,33 @@ Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
   return {};
 }
 
+/// With certificates, each node needs the authorities; a certificate of its own only where one is
+/// asked for.
+Outcome<void> take_tls(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  options.rdzv_tls_ca = parsed.text("rdzv-tls-ca");
+  options.rdzv_tls_cert = parsed.text("rdzv-tls-cert");
+  options.rdzv_tls_key = parsed.text("rdzv-tls-key");
+  options.rdzv_tls = parsed.flag("rdzv-tls") || parsed.given("rdzv-tls-ca");
+  constexpr std::array<TextRef, 3> kFiles{"rdzv-tls-ca", "rdzv-tls-cert", "rdzv-tls-key"};
+  for (const TextRef row : kFiles) {
+    if (parsed.given(row) && parsed.text(row).empty())
+      return usage_error(parsed.spelling(row) + ": expected a file");
+  }
+  const bool has_certificate = !options.rdzv_tls_cert.empty();
+  const bool has_key = !options.rdzv_tls_key.empty();
+  if (has_certificate && !has_key)
+    return usage_error(parsed.spelling("rdzv-tls-cert") +
+                       ": the key of that certificate is missing; add --rdzv-tls-key=FILE");
+  if (has_key && !has_certificate)
+    return usage_error(parsed.spelling("rdzv-tls-key") +
+                       ": the certificate of that key is missing; add --rdzv-tls-cert=FILE");
+  if (has_certificate && options.rdzv_tls_ca.empty())
+    return usage_error(parsed.spelling("rdzv-tls-cert") +
+                       ": the authorities that this node trusts are missing; add "
+                       "--rdzv-tls-ca=FILE");
+  return {};
+}
+
 }  // namespace
 
 Outcome<void> take_rendezvous(const ParsedCommandLine& parsed, LaunchOptions& options) {
@@ -150,7 +178,7 @@ Outcome<void> take_rendezvous(const ParsedCommandLine& parsed, LaunchOptions& op
   if (const auto taken = take_ports(parsed, options); !taken) return taken.error();
   if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();
   options.rdzv_auth = choice<RdzvAuth>(parsed, "rdzv-auth");
-  options.rdzv_tls = parsed.flag("rdzv-tls");
+  if (const auto taken = take_tls(parsed, options); !taken) return taken.error();
   options.secret_file = parsed.text("rdzv-secret-file");
   if (parsed.given("rdzv-secret-file") && options.secret_file.empty())
     return usage_error(parsed.spelling("rdzv-secret-file") + ": expected a file");

@@ -21,6 +21,7 @@
 #include "machine/cpus/topology.hpp"
 #include "machine/devices/devices.hpp"
 #include "rendezvous/service/hosting.hpp"
+#include "rendezvous/tls/tls.hpp"
 #include "warden/warden.hpp"
 
 namespace ddprun::launcher {
@@ -84,6 +85,9 @@ struct Probes {
   /// See rendezvous/tls/tls.hpp.
   std::function<boost::system::result<std::shared_ptr<const proto::Encrypter>, std::string>()>
       open_tls;
+  std::function<boost::system::result<rdzv::CertificateTls, std::string>(
+      const rdzv::CertificateSettings&)>
+      open_certificates;
   std::function<std::string()> boot_id;  ///< of the running kernel; empty: not known
   std::string executable_folder;         ///< of ddprun itself
   std::string host_name;

@@ -30,6 +30,10 @@ Outcome<void> plan_meeting_point(const LaunchOptions& options, const Environment
 Outcome<void> take_secret(const LaunchOptions& options, const Environment& environment,
                           const Probes& probes, agent::RendezvousSettings& settings);
 
+/// What encrypts between them; the secret must have been taken.
+Outcome<void> take_tls(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
+                       agent::RendezvousSettings& settings);
+
 /// The same for several nodes.
 Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
                               const Probes& probes, LaunchPlan& plan);

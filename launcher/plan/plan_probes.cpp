@@ -14,7 +14,6 @@
 #include "machine/cgroups/job_cgroup.hpp"
 #include "machine/cpus/usable_cpus.hpp"
 #include "rendezvous/munge/munge.hpp"
-#include "rendezvous/tls/tls.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -78,7 +77,10 @@ Probes machine_probes() {
   probes.own_addresses = rdzv::interface_addresses;
   probes.read_secret = read_secret_file;
   probes.munge = [](std::string socket) { return rdzv::munge_credentials(std::move(socket)); };
-  probes.open_tls = rdzv::open_tls;
+  probes.open_tls = [] { return rdzv::open_tls(); };
+  probes.open_certificates = [](const rdzv::CertificateSettings& settings) {
+    return rdzv::open_tls(settings);
+  };
   probes.boot_id = [] {
     const auto id = read_small_file("/proc/sys/kernel/random/boot_id");
     return id ? std::string(trimmed(*id)) : std::string();

@@ -278,20 +278,6 @@ Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSetting
   return {};
 }
 
-/// The key comes from the secret.
-Outcome<void> take_tls(const Given& given, RendezvousSettings& settings) {
-  if (!given.options.rdzv_tls) return {};
-  if (settings.secret.empty())
-    return usage_error(
-        "--rdzv-tls: the key comes from the job's secret, and there is none; make one with ddprun "
-        "--make-secret and copy it to each node");
-  auto opened = given.probes.open_tls();
-  if (!opened) return usage_error("--rdzv-tls: " + opened.error());
-  settings.encrypter = std::move(*opened);
-  settings.needs_proof = true;  // no connection opens without it
-  return {};
-}
-
 /// Messages carry it as it is, or the nodes would never find their job.
 Outcome<void> check_run_id(const LaunchOptions& options) {
   if (!options.run_id) return {};
@@ -330,7 +316,7 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
     if (const auto taken = take_local_addr(given, plan, settings); !taken) return taken.error();
     if (const auto taken = take_secret(options, environment, probes, settings); !taken)
       return taken.error();
-    if (const auto taken = take_tls(given, settings); !taken) return taken.error();
+    if (const auto taken = take_tls(options, probes, plan, settings); !taken) return taken.error();
   }
   if (const auto taken = take_times(given, plan, settings); !taken) return taken.error();
   if (options.request != Request::run) plan.hosting = hosting_now(settings, probes);

@@ -1,4 +1,4 @@
-// By what the nodes of a job know each other.
+// By what the nodes of a job know each other, and what encrypts between them.
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +21,19 @@ void take_munge(const LaunchOptions& options, const Environment& environment, co
   settings.credentials = probes.munge(options.rdzv_conf.value("munge_socket").value_or(""));
   settings.needs_proof = options.rdzv_auth == RdzvAuth::munge;
   settings.makes_secret = settings.needs_proof || may_have_munge(environment);
+}
+
+Outcome<void> take_certificates(const LaunchOptions& options, const Probes& probes,
+                                LaunchPlan& plan, RendezvousSettings& settings) {
+  rdzv::CertificateSettings files;
+  files.authorities = {"--rdzv-tls-ca", options.rdzv_tls_ca};
+  files.certificate = {"--rdzv-tls-cert", options.rdzv_tls_cert};
+  files.key = {"--rdzv-tls-key", options.rdzv_tls_key};
+  auto opened = probes.open_certificates(files);
+  if (!opened) return usage_error(opened.error());
+  settings.encrypter = std::move(opened->encrypter);
+  if (!opened->warning.empty()) plan.warnings.push_back(std::move(opened->warning));
+  return {};
 }
 
 }  // namespace
@@ -51,6 +64,22 @@ Outcome<void> take_secret(const LaunchOptions& options, const Environment& envir
                                    path.empty() ? "" : " in ", path, kRemedy));
   }
   take_munge(options, environment, probes, settings);
+  return {};
+}
+
+/// Without certificates the key comes from the secret.
+Outcome<void> take_tls(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
+                       RendezvousSettings& settings) {
+  if (!options.rdzv_tls) return {};
+  if (!options.rdzv_tls_ca.empty()) return take_certificates(options, probes, plan, settings);
+  if (settings.secret.empty())
+    return usage_error(
+        "--rdzv-tls: the key comes from the job's secret, and there is none; make one with ddprun "
+        "--make-secret and copy it to each node, or use certificates: --rdzv-tls-ca=FILE");
+  auto opened = probes.open_tls();
+  if (!opened) return usage_error("--rdzv-tls: " + opened.error());
+  settings.encrypter = std::move(*opened);
+  settings.needs_proof = true;  // no connection opens without it
   return {};
 }
 

@@ -158,9 +158,10 @@ void AgentSession::hear(proto::Refused& refused, Context& context) {
     return;
   }
   context.act(ResetConnection{});
-  finish(
-      fmt::format("the rendezvous at {} refuses this node: {}", settings_.service, refused.reason),
-      context);
+  const std::string_view what =
+      refused.why == proto::Refused::Why::certificate ? "cannot be used" : "refuses this node";
+  finish(fmt::format("the rendezvous at {} {}: {}", settings_.service, what, refused.reason),
+         context);
 }
 
 void AgentSession::hear(proto::MembershipMessage& message, Context& context) {

@@ -225,7 +225,8 @@ void ServiceConnection::begin_channel() {
     settings.secret_of = [this](const std::string& shown) { return reader_.secret_of(shown); };
   const bool is_through_network = attempt_->addr_length != 0;
   if (place_.encrypter && is_through_network)
-    settings.encryption = place_.encrypter->client(place_.secret, place_.run_id);
+    settings.encryption =
+        place_.encrypter->client({hosts_.current().host, place_.secret, place_.run_id});
   channel_.emplace(std::move(settings));
   hello_timer_.expires_after(kHelloTime);
   hello_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
@@ -261,16 +262,17 @@ void ServiceConnection::read() {
     const auto body = channel_->next();
     if (!body) {
       flush();  // the other side may be told why
-      const auto refused =
-          was_open ? std::nullopt
-                   : refusal_for(body.error(), place_.secret.empty() && reader_, reader_.problem());
+      const std::string why = channel_->why(body.error());
+      const auto refused = was_open
+                               ? std::nullopt
+                               : refusal_for({body.error(), why, place_.secret.empty() && reader_,
+                                              reader_.problem()});
       if (refused && may_be_at_other_port() && is_of_another_job(*refused)) {
         try_port_last();
         return fail(false, refused->reason);
       }
       if (refused) events_.said(*refused);
       if (is.expired()) return;
-      const std::string why = body.error().message();
       return was_open ? fail(false, why) : fail_with_stranger(why);
     }
     flush();

@@ -45,7 +45,7 @@ struct ServicePlace {
   /// Read the secret of a service that shows it in a credential, in the place of `secret`. Null:
   /// credentials are not read.
   std::shared_ptr<proto::Credentials> credentials;
-  /// Encrypts connections through a network, with the secret. Null: they are not encrypted.
+  /// Encrypts connections through a network. Null: they are not encrypted.
   std::shared_ptr<const proto::Encrypter> encrypter;
   OwnService* own = nullptr;  ///< asked first; borrowed. Null: the service is elsewhere
 };

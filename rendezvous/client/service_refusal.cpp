@@ -6,8 +6,8 @@
 
 namespace ddprun::rdzv {
 
-std::optional<proto::Refused> refusal_for(const ErrorCode& error, bool by_credential,
-                                          const std::string& problem) {
+std::optional<proto::Refused> refusal_for(const AttemptEnd& end) {
+  const auto& [error, why, by_credential, problem] = end;
   using Why = proto::Refused::Why;
   if (error == proto::Errc::secret_missing && !problem.empty())
     return proto::Refused{
@@ -35,6 +35,7 @@ std::optional<proto::Refused> refusal_for(const ErrorCode& error, bool by_creden
     return proto::Refused{Why::encryption,
                           "it does not encrypt its connections; start it with TLS, too "
                           "(--rdzv-tls; rdzvd: --tls), or leave out --rdzv-tls here"};
+  if (error == proto::Errc::certificate_refused) return proto::Refused{Why::certificate, why};
   if (error == proto::Errc::version_mismatch)
     return proto::Refused{Why::broken,
                           "its ddprun has no protocol version in common with this one"};
@@ -44,7 +45,7 @@ std::optional<proto::Refused> refusal_for(const ErrorCode& error, bool by_creden
 bool is_of_another_job(const proto::Refused& refused) {
   using Why = proto::Refused::Why;
   return refused.why == Why::other_job || refused.why == Why::wrong_secret ||
-         refused.why == Why::encryption;
+         refused.why == Why::encryption || refused.why == Why::certificate;
 }
 
 }  // namespace ddprun::rdzv

@@ -9,11 +9,16 @@
 
 namespace ddprun::rdzv {
 
+/// How the channel of an attempt ended before it was open.
+struct AttemptEnd {
+  ErrorCode error;
+  std::string why;                 ///< the channel's words for it
+  bool by_credential = false;      ///< the secret would be that of the service's credential
+  std::string credential_problem;  ///< why this could not be read; empty: it was not shown
+};
+
 /// What another attempt cannot mend: in words, as if the service had said it. None: it may.
-/// `by_credential`: the secret would be that of the service's credential; `problem`: why this could
-/// not be read, empty if it was not shown.
-std::optional<proto::Refused> refusal_for(const ErrorCode& error, bool by_credential,
-                                          const std::string& problem);
+std::optional<proto::Refused> refusal_for(const AttemptEnd& end);
 
 /// Whether a service may refuse so because it is another job's.
 bool is_of_another_job(const proto::Refused& refused);

@@ -126,12 +126,12 @@ bool open_secrets(const std::string& folder, std::optional<SecretFolder>& secret
   return false;
 }
 
-std::string open_to_others(const Endpoint& bound, bool has_secret) {
+std::string open_to_others(const Endpoint& bound, bool knows_agents) {
   return fmt::format(
       "listening on {}: the store's protocol has no authentication, so every process that can "
       "reach this port can read and change every key{}",
       to_string(bound),
-      has_secret ? "" : "; without a secret (--secret-file) it can also join and stop every job");
+      knows_agents ? "" : "; without a secret (--secret-file) it can also join and stop every job");
 }
 
 /// False: it cannot be used, and the log says why.
@@ -258,8 +258,12 @@ int run_daemon(const DaemonOptions& options) {
     return kExitListen;
   }
   const Endpoint bound{outcome.listener->addr, outcome.listener->port};
-  if (!is_loopback(bound.host))
-    log.say(LogLevel::warning, open_to_others(bound, secrets || !options.secret.empty()));
+  if (!options.warning.empty()) log.say(LogLevel::warning, options.warning);
+  if (!is_loopback(bound.host)) {
+    const bool knows_agents = secrets || !options.secret.empty() ||
+                              (options.encrypter && options.encrypter->checks_clients());
+    log.say(LogLevel::warning, open_to_others(bound, knows_agents));
+  }
   {
     ServiceServerSettings settings = service_settings(options, log);
     settings.journal = std::move(journal);

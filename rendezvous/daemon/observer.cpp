@@ -119,9 +119,13 @@ class Observer {
                                  ? "; if it has a secret for each tenant, also name the jobs, with "
                                    "--run-id=ID or --run-id='PREFIX*'"
                                  : ""));
+    if (refused.why == Refused::Why::certificate)
+      return end(kExitNoRound, at + " cannot be asked: " + refused.reason);
     if (refused.why == Refused::Why::encryption)
-      return end(kExitNoRound, at + (options_.encrypter ? " does not encrypt: leave out --tls"
-                                                        : " encrypts: add --tls"));
+      return end(kExitNoRound,
+                 at + (options_.encrypter
+                           ? " does not encrypt: leave out --tls"
+                           : " encrypts: add --tls, or --tls-ca=FILE if it has a certificate"));
     if (refused.why == Refused::Why::elsewhere)
       return end(kExitNoRound, where_ + ": " + refused.reason);
     const bool is_answer =

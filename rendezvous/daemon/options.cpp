@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <optional>
-#include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -20,7 +19,8 @@
 #include "base/version.hpp"
 #include "proto/message_limits.hpp"
 #include "rendezvous/daemon/daemon_text.hpp"
-#include "rendezvous/tls/tls.hpp"
+#include "rendezvous/daemon/tls_options.hpp"
+#include "rendezvous/daemon/usage_error.hpp"
 
 namespace ddprun::rdzv {
 
@@ -31,11 +31,6 @@ constexpr std::uint16_t kDefaultPort = 29400;
 constexpr const char* kDefaultEndpoint = "127.0.0.1:29400";
 constexpr std::chrono::nanoseconds kNoTime{0};
 constexpr std::uint64_t kCountMax = std::uint64_t{1} << 40;
-
-/// Wrong use that CLI11 knows nothing of.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// What is read before it becomes DaemonOptions.
 struct Texts {
@@ -48,7 +43,7 @@ struct Texts {
   std::chrono::nanoseconds listen_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds stats_interval{0};
-  bool tls = false;
+  TlsTexts tls;
   bool no_old_dialect = false;
 
   bool status = false;
@@ -82,11 +77,7 @@ void add_service_options(CommandLine& line, Texts& texts) {
             "Each tenant has its own secret: a file in DIR is named as a run id, or PREFIX* for "
             "all run ids that begin with PREFIX, and has the secret of these jobs. The longest "
             "name that fits counts. Files can be added, changed and removed while rdzvd runs");
-  line.flag(
-      "--tls", texts.tls,
-      "Encrypt the connections of agents and of --status and --fence: TLS 1.3 with a key "
-      "from the secret. Agents that do not encrypt (ddprun's option for it is --rdzv-tls) are "
-      "refused. The store's clients are not encrypted. Needs OpenSSL 1.1.1 or 3");
+  add_tls_options(line, texts.tls);
   line.text("--state-dir", texts.state_dir, "DIR",
             "Keep a journal of the jobs in this folder, which is made if needed. If rdzvd is "
             "started again with the same folder, the jobs continue without a restart. Keys of the "
@@ -182,22 +173,10 @@ std::string users_secret_file() {
   return access(path.c_str(), F_OK) == 0 ? path : "";
 }
 
-/// Null: none is wanted.
-std::shared_ptr<const proto::Encrypter> encrypter_for(const Texts& texts, bool has_secret) {
-  if (!texts.tls) return nullptr;
-  if (!has_secret)
-    throw UsageError(
-        "--tls: the key comes from a secret, and there is none: add --secret-file=FILE "
-        "(ddprun --make-secret makes one)");
-  auto opened = open_tls();
-  if (!opened) throw UsageError("--tls: " + opened.error());
-  return std::move(*opened);
-}
-
 /// All others are about serving.
-constexpr auto kObserverOptions =
-    std::to_array<std::string_view>({"--status", "--fence", "--run-id", "--endpoint", "--json",
-                                     "--secret-file", "--tls", "--log-level"});
+constexpr auto kObserverOptions = std::to_array<std::string_view>(
+    {"--status", "--fence", "--run-id", "--endpoint", "--json", "--secret-file", "--tls",
+     "--tls-cert", "--tls-key", "--tls-ca", "--log-level"});
 
 /// `given`: the options on the command line.
 ObserverOptions observer(const Texts& texts, const std::vector<std::string>& given) {
@@ -232,7 +211,8 @@ ObserverOptions observer(const Texts& texts, const std::vector<std::string>& giv
   options.secret_file = texts.secret_file.value_or(users_secret_file());
   if (!options.secret_file.empty())
     options.secret = secret_in(options.secret_file, texts.secret_file.has_value());
-  options.encrypter = encrypter_for(texts, !options.secret.empty());
+  options.encrypter =
+      encrypter_for(texts.tls, TlsSide::asks, !options.secret.empty(), options.warning);
   options.json = texts.json;
   return options;
 }
@@ -283,7 +263,8 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
     if (options.secret_dir.empty())
       throw UsageError("--secret-dir: the name of a folder is missing");
   }
-  options.encrypter = encrypter_for(texts, texts.secret_file || texts.secret_dir);
+  options.encrypter = encrypter_for(texts.tls, TlsSide::serves,
+                                    texts.secret_file || texts.secret_dir, options.warning);
   if (texts.state_dir) {
     if (texts.state_dir->empty()) throw UsageError("--state-dir: the name of a folder is missing");
     options.state_dir = *texts.state_dir;

@@ -35,6 +35,7 @@ struct DaemonOptions {
   std::string state_dir;                              ///< for the journal of the jobs; empty: none
   std::optional<EtcdPlace> etcd;                      ///< for that, too; not both
   StoreSettings store;
+  std::string warning;  ///< to print once; empty: none
 };
 
 /// Not to serve, but to ask a running rdzvd, or the rendezvous in an agent.
@@ -46,6 +47,7 @@ struct ObserverOptions {
   std::string secret_file;  ///< that it is from
   std::shared_ptr<const proto::Encrypter> encrypter;  ///< null: none
   bool json = false;
+  std::string warning;  ///< to print once; empty: none
 };
 
 /// Nothing is to be served: print `text` (to stdout if the code is 0) and leave.
@@ -55,7 +57,7 @@ struct DaemonExit {
 };
 
 /// `arguments` are those behind our own name. Looks up the names of users that --allow-uid gives,
-/// reads the file of the secret and, for --tls, opens OpenSSL.
+/// reads the files of the secret and of certificates and, for TLS, opens OpenSSL.
 std::variant<DaemonOptions, ObserverOptions, DaemonExit> parse_daemon_options(
     const std::vector<std::string>& arguments);
 

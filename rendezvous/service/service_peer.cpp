@@ -166,8 +166,12 @@ void ServicePeer::take(std::string_view bytes) {
                             "it has another secret than the rendezvous; all need the same file "
                             "(--rdzv-secret-file)"});
       }
+      why_closing_ = channel_->why(body.error());
+      // The alert must not be lost: what the peer sent behind its certificate would reset the
+      // connection.
+      if (body.error() == proto::Errc::certificate_refused) return close_in_order();
       flush();
-      return end(false, body.error().message());
+      return end(false, why_closing_);
     }
     if (!was_open && is_open()) {
       flush();

@@ -33,7 +33,7 @@ struct ServiceServerSettings {
   /// In its place: one for each tenant, of which a client must prove the one for its run id. None:
   /// there is one tenant. Goes with `service.tenant_limits`.
   std::optional<SecretFolder> secrets;
-  /// Connections through a network must be encrypted by it; it needs a secret. Null: none may be.
+  /// Connections through a network must be encrypted by it. Null: none may be.
   std::shared_ptr<const proto::Encrypter> encrypter;
   /// What happens to jobs is durable there before anybody is told of it, and the jobs that it holds
   /// go on. Null: they end with the server. Used by no other thread.

@@ -34,6 +34,33 @@ class Symbols {
   std::string missing_;
 };
 
+void find_certificates(Symbols& symbols, Functions& call) {
+  symbols.find("PEM_read_bio_X509", call.read_certificate);
+  symbols.find("X509_free", call.certificate_free);
+  symbols.find("PEM_read_bio_PrivateKey", call.read_key);
+  symbols.find("EVP_PKEY_free", call.key_free);
+  symbols.find("X509_STORE_add_cert", call.store_add);
+  symbols.find("X509_VERIFY_PARAM_set_flags", call.verify_set_flags);
+  symbols.find("X509_VERIFY_PARAM_set_hostflags", call.verify_set_host_flags);
+  symbols.find("X509_VERIFY_PARAM_set1_host", call.verify_set_host);
+  symbols.find("X509_VERIFY_PARAM_set1_ip_asc", call.verify_set_ip);
+  symbols.find("SSL_get_ex_data_X509_STORE_CTX_idx", call.verification_data_index);
+  symbols.find("X509_STORE_CTX_get_ex_data", call.verification_data);
+  symbols.find("X509_STORE_CTX_get_error", call.verification_error);
+  symbols.find("X509_STORE_CTX_get_current_cert", call.verification_certificate);
+  symbols.find("X509_verify_cert_error_string", call.verify_error_text);
+  symbols.find("X509_get0_notBefore", call.not_before);
+  symbols.find("X509_get0_notAfter", call.not_after);
+  symbols.find("X509_cmp_current_time", call.compare_with_now);
+  symbols.find("ASN1_TIME_print", call.print_time);
+  symbols.find("X509_get_subject_name", call.subject);
+  symbols.find("X509_get_issuer_name", call.issuer);
+  symbols.find("X509_NAME_print_ex", call.print_name);
+  symbols.find("X509_get_ext_by_NID", call.find_extension);
+  symbols.find("X509_get_ext", call.extension);
+  symbols.find("X509V3_EXT_print", call.print_extension);
+}
+
 /// Those of libcrypto are found, too: libssl depends on it.
 std::string find_all(void* library, Functions& call) {
   Symbols symbols(library);
@@ -42,6 +69,7 @@ std::string find_all(void* library, Functions& call) {
   symbols.find("OPENSSL_init_ssl", call.init);
   symbols.find("ERR_peek_error", call.peek_error);
   symbols.find("ERR_clear_error", call.clear_errors);
+  symbols.find("ERR_reason_error_string", call.error_reason);
   symbols.find("TLS_client_method", call.client_method);
   symbols.find("TLS_server_method", call.server_method);
   symbols.find("SSL_CTX_new", call.context_new);
@@ -50,6 +78,12 @@ std::string find_all(void* library, Functions& call) {
   symbols.find("SSL_CTX_set_ciphersuites", call.context_set_ciphersuites);
   symbols.find("SSL_CTX_set_num_tickets", call.context_set_num_tickets);
   symbols.find("SSL_CTX_set_verify", call.context_set_verify);
+  symbols.find("SSL_CTX_get0_param", call.context_verify_settings);
+  symbols.find("SSL_CTX_get_cert_store", call.context_store);
+  symbols.find("SSL_CTX_set_default_verify_paths", call.context_trust_system);
+  symbols.find("SSL_CTX_use_certificate", call.context_use_certificate);
+  symbols.find("SSL_CTX_use_PrivateKey", call.context_use_key);
+  symbols.find("SSL_CTX_check_private_key", call.context_check_key);
   symbols.find("SSL_CTX_set_psk_use_session_callback", call.context_set_use_session);
   symbols.find("SSL_CTX_set_psk_find_session_callback", call.context_set_find_session);
   symbols.find("SSL_new", call.connection_new);
@@ -64,6 +98,9 @@ std::string find_all(void* library, Functions& call) {
   symbols.find("SSL_write", call.write);
   symbols.find("SSL_get_error", call.get_error);
   symbols.find("SSL_session_reused", call.session_reused);
+  symbols.find("SSL_ctrl", call.connection_ctrl);
+  symbols.find("SSL_get0_param", call.connection_verify_settings);
+  symbols.find("SSL_get_verify_result", call.verify_result);
   symbols.find("SSL_CIPHER_find", call.cipher_find);
   symbols.find("SSL_SESSION_new", call.session_new);
   symbols.find("SSL_SESSION_free", call.session_free);
@@ -76,6 +113,7 @@ std::string find_all(void* library, Functions& call) {
   symbols.find("BIO_write", call.bio_write);
   symbols.find("BIO_read", call.bio_read);
   symbols.find("BIO_ctrl_pending", call.bio_pending);
+  find_certificates(symbols, call);
   return symbols.missing();
 }
 

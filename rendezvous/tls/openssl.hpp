@@ -1,5 +1,5 @@
-// OpenSSL's libssl, opened at run time: its functions that TLS 1.3 with a pre-shared key needs. The
-// prototypes are those of 1.1.1, which 3.x still has.
+// OpenSSL's libssl, opened at run time: its functions that TLS with a pre-shared key or with
+// certificates needs. The prototypes are those of 1.1.1, which 3.x still has.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,14 @@ struct Cipher;
 struct Digest;
 struct Bio;
 struct BioMethod;
+struct Certificate;
+struct Key;
+struct Name;
+struct Extension;
+struct Time;
+struct Store;
+struct Verification;
+struct VerifySettings;
 
 /// Of a client, before its first bytes: the session with its key. Returns 1.
 using UseSession = int (*)(Connection*, const Digest*, const unsigned char** identity,
@@ -27,6 +35,10 @@ using UseSession = int (*)(Connection*, const Digest*, const unsigned char** ide
 /// Of a server: the session that an identity stands for. Returns 1.
 using FindSession = int (*)(Connection*, const unsigned char* identity, std::size_t identity_bytes,
                             Session**);
+/// Of each certificate of the other end. Returns whether to go on.
+using Verify = int (*)(int is_right, Verification*);
+/// Writes a pass phrase. Returns its length; below 0: there is none.
+using PassPhrase = int (*)(char* phrase, int bytes_max, int writes, void* data);
 
 struct Functions {
   unsigned long (*version_num)();
@@ -34,6 +46,7 @@ struct Functions {
   int (*init)(std::uint64_t options, const void* settings);
   unsigned long (*peek_error)();
   void (*clear_errors)();
+  const char* (*error_reason)(unsigned long error);  ///< null: it has none
 
   const Method* (*client_method)();
   const Method* (*server_method)();
@@ -42,7 +55,13 @@ struct Functions {
   long (*context_ctrl)(Context*, int command, long value, void* pointer);
   int (*context_set_ciphersuites)(Context*, const char* names);
   int (*context_set_num_tickets)(Context*, std::size_t count);
-  void (*context_set_verify)(Context*, int mode, void* callback);
+  void (*context_set_verify)(Context*, int mode, Verify);
+  VerifySettings* (*context_verify_settings)(Context*);
+  Store* (*context_store)(const Context*);
+  int (*context_trust_system)(Context*);
+  int (*context_use_certificate)(Context*, Certificate*);
+  int (*context_use_key)(Context*, Key*);
+  int (*context_check_key)(const Context*);
   void (*context_set_use_session)(Context*, UseSession);
   void (*context_set_find_session)(Context*, FindSession);
 
@@ -58,6 +77,9 @@ struct Functions {
   int (*write)(Connection*, const void* bytes, int count);
   int (*get_error)(const Connection*, int result);
   int (*session_reused)(const Connection*);
+  long (*connection_ctrl)(Connection*, int command, long value, void* pointer);
+  VerifySettings* (*connection_verify_settings)(Connection*);
+  long (*verify_result)(const Connection*);
 
   const Cipher* (*cipher_find)(Connection*, const unsigned char* two_bytes);
   Session* (*session_new)();
@@ -72,6 +94,33 @@ struct Functions {
   int (*bio_write)(Bio*, const void* bytes, int count);
   int (*bio_read)(Bio*, void* bytes, int count);
   std::size_t (*bio_pending)(Bio*);
+
+  Certificate* (*read_certificate)(Bio*, Certificate**, PassPhrase, void* data);
+  void (*certificate_free)(Certificate*);
+  Key* (*read_key)(Bio*, Key**, PassPhrase, void* data);
+  void (*key_free)(Key*);
+  int (*store_add)(Store*, Certificate*);
+  int (*verify_set_flags)(VerifySettings*, unsigned long flags);
+  void (*verify_set_host_flags)(VerifySettings*, unsigned int flags);
+  int (*verify_set_host)(VerifySettings*, const char* name, std::size_t bytes);
+  int (*verify_set_ip)(VerifySettings*, const char* addr);
+
+  int (*verification_data_index)();
+  void* (*verification_data)(const Verification*, int index);
+  int (*verification_error)(const Verification*);
+  Certificate* (*verification_certificate)(const Verification*);
+  const char* (*verify_error_text)(long error);
+
+  const Time* (*not_before)(const Certificate*);
+  const Time* (*not_after)(const Certificate*);
+  int (*compare_with_now)(const Time*);  ///< below 0: it has passed; 0: not a time
+  int (*print_time)(Bio*, const Time*);
+  const Name* (*subject)(const Certificate*);
+  const Name* (*issuer)(const Certificate*);
+  int (*print_name)(Bio*, const Name*, int indent, unsigned long flags);
+  int (*find_extension)(const Certificate*, int kind, int after);
+  Extension* (*extension)(const Certificate*, int place);
+  int (*print_extension)(Bio*, Extension*, unsigned long flags, int indent);
 };
 
 struct Library {

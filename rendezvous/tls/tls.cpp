@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "rendezvous/tls/certificate_end.hpp"
+#include "rendezvous/tls/certificate_files.hpp"
 #include "rendezvous/tls/openssl.hpp"
-#include "rendezvous/tls/tls_end.hpp"
+#include "rendezvous/tls/psk_end.hpp"
 
 namespace ddprun::rdzv {
 namespace {
@@ -19,6 +21,8 @@ constexpr int kSetMinProtocol = 123;
 constexpr long kReleaseBuffers = 0x10;
 constexpr long kNoSessionCache = 0;
 constexpr int kVerifyPeer = 1;
+constexpr int kVerifyNone = 0;
+constexpr int kFailWithoutCertificate = 2;
 
 /// Both with SHA-256, as the key has.
 constexpr const char* kCipherSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
@@ -26,11 +30,10 @@ constexpr const char* kCipherSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1
 using ContextHolder = std::unique_ptr<Context, void (*)(Context*)>;
 
 /// Null: this OpenSSL may not do that.
-ContextHolder context_of(const Library& library, const openssl::Method* method) {
+ContextHolder context_of(const Library& library, const openssl::Method* method, long oldest) {
   const openssl::Functions& call = library.call;
   ContextHolder context(call.context_new(method), call.context_free);
-  if (!context || call.context_ctrl(context.get(), kSetMinProtocol, kTls13, nullptr) != 1 ||
-      call.context_set_ciphersuites(context.get(), kCipherSuites) != 1 ||
+  if (!context || call.context_ctrl(context.get(), kSetMinProtocol, oldest, nullptr) != 1 ||
       call.context_set_num_tickets(context.get(), 0) != 1)
     return {nullptr, call.context_free};
   call.context_ctrl(context.get(), kSetMode, kReleaseBuffers, nullptr);
@@ -38,25 +41,26 @@ ContextHolder context_of(const Library& library, const openssl::Method* method) 
   return context;
 }
 
-class TlsEncrypter final : public proto::Encrypter {
+class PskEncrypter final : public proto::Encrypter {
  public:
-  TlsEncrypter(std::shared_ptr<const Library> library, ContextHolder client, ContextHolder service)
+  PskEncrypter(std::shared_ptr<const Library> library, ContextHolder client, ContextHolder service)
       : library_(std::move(library)),
         client_(std::move(client)),
         service_(std::move(service)),
         description_("TLS 1.3, " + library_->version) {
-    TlsEnd::prepare_client(*library_, client_.get());
-    TlsEnd::prepare_service(*library_, service_.get());
+    PskEnd::prepare_client(*library_, client_.get());
+    PskEnd::prepare_service(*library_, service_.get());
   }
 
-  [[nodiscard]] std::unique_ptr<proto::Encryption> client(
-      const std::string& secret, const std::string& run_id) const override {
-    return std::make_unique<TlsEnd>(library_, client_.get(), secret, run_id);
+  [[nodiscard]] std::unique_ptr<proto::Encryption> client(const Client& client) const override {
+    return std::make_unique<PskEnd>(library_, client_.get(), client.secret, client.run_id);
   }
   [[nodiscard]] std::unique_ptr<proto::Encryption> service(
       proto::SecretFor secret_for) const override {
-    return std::make_unique<TlsEnd>(library_, service_.get(), std::move(secret_for));
+    return std::make_unique<PskEnd>(library_, service_.get(), std::move(secret_for));
   }
+  [[nodiscard]] const std::string& why_no_service() const override { return nothing_; }
+  [[nodiscard]] bool checks_clients() const override { return true; }
   [[nodiscard]] const std::string& description() const override { return description_; }
 
  private:
@@ -64,13 +68,54 @@ class TlsEncrypter final : public proto::Encrypter {
   const ContextHolder client_;
   const ContextHolder service_;
   const std::string description_;
+  const std::string nothing_;
+};
+
+class CertificateEncrypter final : public proto::Encrypter {
+ public:
+  CertificateEncrypter(std::shared_ptr<const Library> library, ContextHolder client,
+                       ContextHolder service, CertificateSettings settings)
+      : library_(std::move(library)),
+        client_(std::move(client)),
+        service_(std::move(service)),
+        settings_(std::make_shared<const CertificateSettings>(std::move(settings))),
+        description_((settings_->allows_tls12 ? "TLS 1.2 or 1.3 with certificates, "
+                                              : "TLS 1.3 with certificates, ") +
+                     library_->version) {
+    if (settings_->certificate.path.empty())
+      why_no_service_ = "a certificate is missing: add " + settings_->certificate.option +
+                        "=FILE and " + settings_->key.option + "=FILE";
+    CertificateEnd::prepare(*library_, client_.get(), kVerifyPeer);
+    CertificateEnd::prepare(*library_, service_.get(),
+                            checks_clients() ? kVerifyPeer | kFailWithoutCertificate : kVerifyNone);
+  }
+
+  [[nodiscard]] std::unique_ptr<proto::Encryption> client(const Client& client) const override {
+    return std::make_unique<CertificateEnd>(library_, client_.get(), settings_, client.host);
+  }
+  [[nodiscard]] std::unique_ptr<proto::Encryption> service(proto::SecretFor) const override {
+    return std::make_unique<CertificateEnd>(library_, service_.get(), settings_);
+  }
+  [[nodiscard]] const std::string& why_no_service() const override { return why_no_service_; }
+  [[nodiscard]] bool checks_clients() const override {
+    return !settings_->authorities.path.empty();
+  }
+  [[nodiscard]] const std::string& description() const override { return description_; }
+
+ private:
+  const std::shared_ptr<const Library> library_;
+  const ContextHolder client_;
+  const ContextHolder service_;
+  const std::shared_ptr<const CertificateSettings> settings_;
+  const std::string description_;
+  std::string why_no_service_;
 };
 
 /// A policy of this machine may forbid what the contexts accept: both ends would then blame each
 /// other's secret.
 bool can_shake_hands(const proto::Encrypter& encrypter) {
   const std::string secret = "a secret of this moment";
-  const auto client = encrypter.client(secret, "");
+  const auto client = encrypter.client({"", secret, ""});
   const auto service = encrypter.service([&secret](const std::string&) { return secret; });
   const std::string said = "x";
   client->encrypt(said);
@@ -84,23 +129,27 @@ bool can_shake_hands(const proto::Encrypter& encrypter) {
   return heard == said;
 }
 
+std::string forbidden(const Library& library) {
+  return library.version +
+         " cannot do TLS 1.3 here: its settings (openssl.cnf, a crypto policy) may forbid the "
+         "protocol, its key exchange or AES-128-GCM";
+}
+
 Opened open() {
   auto library = openssl::open_library();
   if (!library) return {boost::system::in_place_error, library.error()};
   const openssl::Functions& call = (*library)->call;
-  ContextHolder client = context_of(**library, call.client_method());
-  ContextHolder service = context_of(**library, call.server_method());
-  if (client && service) {
-    // A service has no certificate, and a client trusts none: none can stand in for the key.
+  ContextHolder client = context_of(**library, call.client_method(), kTls13);
+  ContextHolder service = context_of(**library, call.server_method(), kTls13);
+  if (client && service && call.context_set_ciphersuites(client.get(), kCipherSuites) == 1 &&
+      call.context_set_ciphersuites(service.get(), kCipherSuites) == 1) {
+    // Here a service has no certificate, and a client trusts none: none can stand in for the key.
     call.context_set_verify(client.get(), kVerifyPeer, nullptr);
     auto encrypter =
-        std::make_shared<TlsEncrypter>(*library, std::move(client), std::move(service));
+        std::make_shared<PskEncrypter>(*library, std::move(client), std::move(service));
     if (can_shake_hands(*encrypter)) return std::shared_ptr<const proto::Encrypter>(encrypter);
   }
-  return {boost::system::in_place_error,
-          (*library)->version +
-              " cannot do TLS 1.3 here: its settings (openssl.cnf, a crypto policy) may forbid the "
-              "protocol, its key exchange or AES-128-GCM"};
+  return {boost::system::in_place_error, forbidden(**library)};
 }
 
 }  // namespace
@@ -108,6 +157,31 @@ Opened open() {
 Opened open_tls() {
   static const Opened& opened = *new Opened(open());  // connections may outlive static objects
   return opened;
+}
+
+boost::system::result<CertificateTls, std::string> open_tls(const CertificateSettings& settings) {
+  using OpenedFiles = boost::system::result<CertificateTls, std::string>;
+  auto library = openssl::open_library();
+  if (!library)
+    return {
+        boost::system::in_place_error,
+        (settings.certificate.path.empty() ? settings.authorities : settings.certificate).option +
+            ": " + library.error()};
+  const auto texts = read_pem_files(settings);
+  if (!texts) return {boost::system::in_place_error, texts.error()};
+  const openssl::Functions& call = (*library)->call;
+  const long oldest = settings.allows_tls12 ? kTls12 : kTls13;
+  ContextHolder client = context_of(**library, call.client_method(), oldest);
+  ContextHolder service = context_of(**library, call.server_method(), oldest);
+  if (!client || !service) return {boost::system::in_place_error, forbidden(**library)};
+  for (Context* context : {client.get(), service.get()}) {
+    std::string why = use_certificates(call, context, settings, *texts);
+    if (!why.empty()) return {boost::system::in_place_error, std::move(why)};
+  }
+  return OpenedFiles(boost::system::in_place_value,
+                     CertificateTls{std::make_shared<CertificateEncrypter>(
+                                        *library, std::move(client), std::move(service), settings),
+                                    texts->warning});
 }
 
 }  // namespace ddprun::rdzv

@@ -1,4 +1,5 @@
-// One end of a TLS connection without its socket.
+// One end of a TLS connection without its socket: bytes, the handshake and its end. What the ends
+// prove to each other is in psk_end.hpp and certificate_end.hpp.
 #pragma once
 
 #include <exception>
@@ -7,68 +8,78 @@
 #include <string_view>
 
 #include "proto/encryption.hpp"
-#include "proto/frame_tag.hpp"
 #include "rendezvous/tls/openssl.hpp"
 
 namespace ddprun::rdzv {
 
+inline constexpr int kTls12 = 0x0303;
 inline constexpr int kTls13 = 0x0304;
 
-class TlsEnd final : public proto::Encryption {
+class TlsEnd : public proto::Encryption {
  public:
-  /// Of all connections of a context; before the first of them.
-  static void prepare_client(const openssl::Library& library, openssl::Context* context);
-  static void prepare_service(const openssl::Library& library, openssl::Context* context);
-
-  /// A client. The context is borrowed. Throws std::bad_alloc, as the other one does.
-  TlsEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context,
-         const std::string& secret, const std::string& run_id);
-  /// A service.
-  TlsEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context,
-         proto::SecretFor secret_for);
   ~TlsEnd() override;
 
-  ErrorCode decrypt(std::string_view bytes, std::string& plain) override;
-  void encrypt(std::string_view plain) override;
-  std::string take_output() override;
-  [[nodiscard]] const std::string& run_id() const override { return run_id_; }
+  ErrorCode decrypt(std::string_view bytes, std::string& plain) final;
+  void encrypt(std::string_view plain) final;
+  std::string take_output() final;
+  [[nodiscard]] const std::string& problem() const final { return problem_; }
+  [[nodiscard]] const std::string& run_id() const final { return run_id_; }
 
   /// That have arrived and are not read yet.
   [[nodiscard]] std::size_t held_bytes() const { return call_.bio_pending(arrived_); }
 
+ protected:
+  /// The context is borrowed. Throws std::bad_alloc.
+  TlsEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context);
+
+  /// For OpenSSL's callbacks, which have nothing but the connection.
+  static TlsEnd& of(const openssl::Connection* connection);
+  /// Requires that there has been an end.
+  static const openssl::Functions& functions();
+
+  /// At the end of the constructor of what is derived: `shake_hands` asks it.
+  void begin_as_client();
+  void begin_as_service();
+  /// From within a callback of OpenSSL, which cannot pass it on.
+  void note_thrown() { thrown_ = std::current_exception(); }
+  void set_problem(std::string problem) { problem_ = std::move(problem); }
+
+  /// Both ends have agreed. An error: they have not proven enough.
+  virtual ErrorCode accept_handshake() = 0;
+  /// The error of a handshake that failed with OpenSSL's `error`; 0: it has given none.
+  virtual ErrorCode failure_of(unsigned long error) = 0;
+  /// Likewise, of what came first behind it: a client's handshake is over before the service has
+  /// seen its certificate.
+  virtual ErrorCode failure_behind_handshake(unsigned long error);
+
+  const openssl::Functions& call_;
+  openssl::Connection* connection_;
+  std::string run_id_;
+
  private:
   enum class Stage { handshake, open, closed };
 
-  TlsEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context);
-  static TlsEnd& of(const openssl::Connection* connection);
-  static int use_session(openssl::Connection* connection, const openssl::Digest* digest,
-                         const unsigned char** identity, std::size_t* identity_bytes,
-                         openssl::Session** session);
-  static int find_session(openssl::Connection* connection, const unsigned char* identity,
-                          std::size_t identity_bytes, openssl::Session** session);
-
-  [[nodiscard]] openssl::Session* session_with(const std::string& secret) const;
   bool take_first_bytes(std::string_view bytes);
   ErrorCode shake_hands();
   ErrorCode read(std::string& plain);
   void write(std::string_view plain);
 
   const std::shared_ptr<const openssl::Library> library_;
-  const openssl::Functions& call_;
-  openssl::Connection* connection_;
   openssl::Bio* arrived_;  // the connection's, as is the next one
   openssl::Bio* to_send_;
   Stage stage_ = Stage::handshake;
   ErrorCode failed_;
+  std::string problem_;
   std::string first_bytes_;
   bool is_tls_ = false;
-  bool key_was_asked_for_ = false;
-  std::string secret_;  // of a client, until the handshake is over
-  proto::SecretFor secret_for_;
-  std::string run_id_;
-  std::string identity_;
+  bool has_read_ = false;      // anything
   std::string waiting_;        // for the end of the handshake
-  std::exception_ptr thrown_;  // by a callback, which OpenSSL cannot pass on
+  std::exception_ptr thrown_;  // by a callback
 };
+
+/// Of openssl/err.h: what an error is about, without the library it comes from.
+inline unsigned long reason_of(unsigned long error) { return error & 0xfff; }
+/// And the alert's number: the other end has given up.
+inline constexpr unsigned long kAlertReceived = 1000;
 
 }  // namespace ddprun::rdzv

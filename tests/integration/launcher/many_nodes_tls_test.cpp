@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "tests/integration/launcher/running_rdzvd.hpp"
+#include "tests/support/certificates.hpp"
 #include "tests/support/tls.hpp"
 
 using namespace ddprun;
@@ -129,4 +130,119 @@ TEST_CASE("an rdzvd without --tls is not joined by a node with --rdzv-tls") {
                                  "--secret-file=" + secret.path(), "--tls"});
   CHECK(asked.status == 69);
   CHECK_THAT(asked.err, Contains(" does not encrypt: leave out --tls"));
+}
+
+TEST_CASE("with certificates nodes need no secret: an rdzvd, two nodes, and --status") {
+  tls();
+  TestAuthority authority;
+  const auto own = authority.issue("rdzvd");
+  const Rdzvd rdzvd("127.0.0.1:0", {"--tls-cert=" + own.certificate, "--tls-key=" + own.key});
+  ManyNodes job;
+  const std::string trusted = "--rdzv-tls-ca=" + authority.file();
+  const auto options = with(rdzvd.options("2", kShortLease), {trusted});
+  for (int i = 0; i < 2; ++i) job.start(options, {"until", job.gate()});
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
+  const std::vector<std::string> ask = {program("rdzvd"), "--status",
+                                        "--endpoint=" + rdzvd.endpoint};
+  const ChildResult seen = run(with(ask, {"--tls-ca=" + authority.file()}));
+  CHECK(seen.status == 0);
+  CHECK_THAT(seen.out, Contains("nodes: 2 (min 2, max 2)"));
+  TestAuthority other("other");
+  const ChildResult distrusted = run(with(ask, {"--tls-ca=" + other.file()}));
+  CHECK(distrusted.status == 69);
+  CHECK_THAT(distrusted.err, Contains(" cannot be asked: its certificate is signed by "
+                                      "CN=authority, which is not in " +
+                                      other.file()));
+  const ChildResult plain = run(ask);
+  CHECK(plain.status == 69);
+  job.open_gate();
+  job.succeed();
+}
+
+TEST_CASE("nodes of a job meet over TLS with a certificate each, and restart over it") {
+  tls();
+  TestAuthority authority;
+  ManyNodes job;
+  for (int i = 0; i < 2; ++i) {
+    const auto own = authority.issue("node" + std::to_string(i));
+    job.start(with(job.c10d("2"),
+                   {"--rdzv-tls-ca=" + authority.file(), "--rdzv-tls-cert=" + own.certificate,
+                    "--rdzv-tls-key=" + own.key, "--max-restarts=1"}),
+              {"fail", "0", "0", "3"});
+  }
+  for (const ChildResult& node : job.wait()) {
+    INFO(node.out + node.err);
+    CHECK(node.status == 0);
+    CHECK(node.out.find("restarts=1") != std::string::npos);
+  }
+}
+
+TEST_CASE("a node that runs the rendezvous needs a certificate, and so do the others then") {
+  tls();
+  TestAuthority authority;
+  const auto own = authority.issue("node0");
+  const std::string trusted = "--rdzv-tls-ca=" + authority.file();
+  {
+    ManyNodes alone;
+    alone.start(with(alone.fixed("2", 0), {trusted}));
+    const ChildResult node = std::move(alone.wait().front());
+    CHECK(node.status != 0);
+    CHECK_THAT(node.err, Contains("this node runs the rendezvous, and a certificate is missing: "
+                                  "add --rdzv-tls-cert=FILE and --rdzv-tls-key=FILE"));
+  }
+  ManyNodes job;
+  Child& host = job.start(with(job.fixed("2", 0), {trusted, "--rdzv-tls-cert=" + own.certificate,
+                                                   "--rdzv-tls-key=" + own.key}));
+  REQUIRE(host.wait_for([](const auto&, const auto& err) {
+    return err.find("1 of 2 nodes have joined") != std::string::npos;
+  }));
+  Child& bare = job.start(with(job.fixed("2", 1), {trusted}));
+  const ChildResult refused = bare.wait();
+  CHECK(refused.status == 69);
+  CHECK_THAT(refused.err, Contains("cannot be used: it asks for a certificate: add "
+                                   "--rdzv-tls-cert=FILE and --rdzv-tls-key=FILE"));
+  CHECK(host.wait_for([](const auto&, const auto& err) {
+    return err.find("it has no certificate, and one is asked for") != std::string::npos;
+  }));
+  host.signal(SIGTERM);
+  host.wait();
+}
+
+TEST_CASE("a node is told why it does not trust a rendezvous, and what to do") {
+  tls();
+  TestAuthority authority;
+  const auto own = authority.issue("rdzvd", {.names = "DNS:node1"});
+  const Rdzvd rdzvd("127.0.0.1:0", {"--tls-cert=" + own.certificate, "--tls-key=" + own.key});
+  const SecretFile secret;
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    ManyNodes job;
+    job.start(with(rdzvd.options("2", kShortLease), more));
+    const ChildResult node = std::move(job.wait().front());
+    CHECK(node.status == 69);
+    return node.err;
+  };
+  CHECK_THAT(refusal({"--rdzv-tls-ca=" + authority.file()}),
+             Contains("cannot be used: its certificate is not for 127.0.0.1, but for DNS:node1"));
+  CHECK_THAT(refusal({"--rdzv-tls", "--rdzv-secret-file=" + secret.path()}),
+             Contains("it has a certificate, and this node's key comes from the secret"));
+  CHECK_THAT(refusal({}), Contains("it encrypts its connections; add --rdzv-tls"));
+  const Rdzvd with_key("127.0.0.1:0", {"--tls", "--secret-file=" + secret.path()});
+  ManyNodes job;
+  job.start(with(with_key.options("2", kShortLease), {"--rdzv-tls-ca=" + authority.file()}));
+  CHECK_THAT(job.wait().front().err, Contains("it has no certificate that fits"));
+}
+
+TEST_CASE("an rdzvd does not begin with a certificate that is over, nor ask for a pass phrase") {
+  tls();
+  TestAuthority authority;
+  const auto past = authority.issue("past", {.until = "20210203040506Z"});
+  const std::string key = authority.with_pass_phrase(authority.issue("node1").key);
+  const ChildResult over =
+      run({program("rdzvd"), "--tls-cert=" + past.certificate, "--tls-key=" + past.key});
+  CHECK(over.status == 2);
+  CHECK_THAT(over.err, Contains("expired on Feb  3 04:05:06 2021 GMT: renew it"));
+  const ChildResult locked = run({program("rdzvd"), "--listen=127.0.0.1:0",
+                                  "--tls-cert=" + authority.path("node1.pem"), "--tls-key=" + key});
+  CHECK(locked.status == 2);
+  CHECK_THAT(locked.err, Contains("the key has a pass phrase, and nobody is asked for it"));
 }

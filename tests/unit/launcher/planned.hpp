@@ -30,6 +30,8 @@ struct Machine {
   std::map<std::string, std::string> secrets;                          // by path, beside `files`
   boost::system::result<std::shared_ptr<const proto::Encrypter>, std::string> tls{
       boost::system::in_place_error, "OpenSSL cannot be used"};
+  std::string tls_warning;  // of the files of certificates
+  mutable rdzv::CertificateSettings certificates;
   mutable int discoveries = 0;
   mutable Words resolved;
   mutable std::vector<std::chrono::milliseconds> limits;
@@ -92,6 +94,12 @@ struct Machine {
     };
     result.munge = [](const std::string&) { return std::shared_ptr<proto::Credentials>(); };
     result.open_tls = [this] { return tls; };
+    result.open_certificates = [this](const rdzv::CertificateSettings& settings) {
+      certificates = settings;
+      using Opened = boost::system::result<rdzv::CertificateTls, std::string>;
+      return tls ? Opened(boost::system::in_place_value, rdzv::CertificateTls{*tls, tls_warning})
+                 : Opened(boost::system::in_place_error, tls.error());
+    };
     result.boot_id = [] { return "boot-1"; };
     result.executable_folder = executable_folder;
     result.stdout_is_terminal = terminals;

@@ -92,6 +92,7 @@ TEST_CASE("options that have no effect beside the others cause a warning each") 
   CHECK(warnings({"--grow-delay=1", "--max-node-changes=2"}) ==
         Lines{"--max-node-changes=2 has no effect here: the job has one node",
               "--grow-delay=1 has no effect here: the job has one node"});
+  CHECK(warnings({"--rdzv-tls-ca=a", "--rdzv-tls-cert=b", "--rdzv-tls-key=c"}).size() == 3);
   CHECK(warnings({"--rdzv-tls"}) == Lines{"--rdzv-tls has no effect here: the job has one node"});
   CHECK(warnings({"--nnodes=1:4", "--standalone", "--grow-delay=1"}).size() == 1);
   CHECK(warnings({"--on-silence=report"}) ==

@@ -114,6 +114,23 @@ TEST_CASE("the secret's file comes from the option or its variable") {
   CHECK_THAT(meeting_refusal({"--rdzv-auth=yes", "p"}), EndsWith("expected auto or required"));
 }
 
+TEST_CASE("encryption with certificates needs authorities, and a certificate needs its key") {
+  const LaunchOptions options =
+      meeting_options({"--rdzv-tls-ca=ca", "--rdzv-tls-cert=node", "--rdzv-tls-key=node.key", "p"});
+  CHECK(options.rdzv_tls);
+  CHECK(options.rdzv_tls_ca == "ca");
+  CHECK(options.rdzv_tls_cert == "node");
+  CHECK(options.rdzv_tls_key == "node.key");
+  CHECK(meeting_refusal({"--rdzv-tls-ca=", "p"}) == "--rdzv-tls-ca=: expected a file");
+  CHECK(meeting_refusal({"--rdzv-tls-ca=c", "--rdzv-tls-cert=a", "p"}) ==
+        "--rdzv-tls-cert=a: the key of that certificate is missing; add --rdzv-tls-key=FILE");
+  CHECK(meeting_refusal({"--rdzv-tls-ca=c", "--rdzv-tls-key=a", "p"}) ==
+        "--rdzv-tls-key=a: the certificate of that key is missing; add --rdzv-tls-cert=FILE");
+  CHECK(meeting_refusal({"--rdzv-tls", "--rdzv-tls-cert=a", "--rdzv-tls-key=b", "p"}) ==
+        "--rdzv-tls-cert=a: the authorities that this node trusts are missing; add "
+        "--rdzv-tls-ca=FILE");
+}
+
 TEST_CASE("a secret is made without PROGRAM, where the other options say") {
   CHECK(meeting_options({"--make-secret"}).request == Request::make_secret);
   const auto options = meeting_options({"--make-secret", "--rdzv-secret-file=here"});

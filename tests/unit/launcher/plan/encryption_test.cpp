@@ -16,17 +16,19 @@ namespace {
 
 class NoEncrypter final : public proto::Encrypter {
  public:
-  [[nodiscard]] std::unique_ptr<proto::Encryption> client(const std::string&,
-                                                          const std::string&) const override {
+  [[nodiscard]] std::unique_ptr<proto::Encryption> client(const Client&) const override {
     return nullptr;
   }
   [[nodiscard]] std::unique_ptr<proto::Encryption> service(proto::SecretFor) const override {
     return nullptr;
   }
+  [[nodiscard]] const std::string& why_no_service() const override { return nothing_; }
+  [[nodiscard]] bool checks_clients() const override { return false; }
   [[nodiscard]] const std::string& description() const override { return description_; }
 
  private:
   std::string description_ = "TLS 1.3, of a test";
+  std::string nothing_;
 };
 
 Words two_nodes(const std::string& more = "--rdzv-auth=auto") {
@@ -47,10 +49,29 @@ TEST_CASE("encryption needs a secret and OpenSSL, which is opened for it alone")
   CHECK(planned(two_nodes(), machine).agent.rendezvous->encrypter == nullptr);
   CHECK(refused_plan(two_nodes("--rdzv-tls")) ==
         "--rdzv-tls: the key comes from the job's secret, and there is none; make one with ddprun "
-        "--make-secret and copy it to each node");
+        "--make-secret and copy it to each node, or use certificates: --rdzv-tls-ca=FILE");
   CHECK(refused_plan(two_nodes("--rdzv-tls"), machine_with_secret()) ==
         "--rdzv-tls: OpenSSL cannot be used");
   CHECK(planned(two_nodes(), machine_with_secret()).warnings.empty());
+}
+
+TEST_CASE("encryption with certificates needs no secret, and its files may cause a warning") {
+  const auto encrypter = std::make_shared<const NoEncrypter>();
+  Machine machine;
+  machine.tls = std::shared_ptr<const proto::Encrypter>(encrypter);
+  machine.tls_warning = "the key is open";
+  Words words = two_nodes("--rdzv-tls-ca=ca");
+  words.insert(words.end(), {"--rdzv-tls-cert=node", "--rdzv-tls-key=node.key"});
+  const LaunchPlan plan = planned(words, machine);
+  CHECK(plan.agent.rendezvous->encrypter == encrypter);
+  CHECK_FALSE(plan.agent.rendezvous->needs_proof);
+  CHECK(plan.warnings == Words{"the key is open"});
+  CHECK(machine.certificates.authorities.path == "ca");
+  CHECK(machine.certificates.certificate.path == "node");
+  CHECK(machine.certificates.key.path == "node.key");
+  CHECK(machine.certificates.key.option == "--rdzv-tls-key");
+  machine.tls = {boost::system::in_place_error, "--rdzv-tls-ca=ca: cannot read it"};
+  CHECK(refused_plan(words, machine) == "--rdzv-tls-ca=ca: cannot read it");
 }
 
 TEST_CASE("a dry run shows encryption where it is on") {

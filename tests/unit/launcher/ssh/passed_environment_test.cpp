@@ -92,9 +92,9 @@ TEST_CASE("a launch has a plan for each host") {
 TEST_CASE("options that --hosts decides are refused beside it") {
   CHECK(refusal({"--hosts=a", "--hostfile=f", "t.py"}).find("exclude each other") !=
         std::string::npos);
-  for (const char* option :
-       {"--node-rank=1", "--standalone", "--rdzv-endpoint=x", "--rdzv-backend=c10d",
-        "--master-addr=x", "--local-addr=x", "--rdzv-auth=required", "--rdzv-tls"}) {
+  for (const char* option : {"--node-rank=1", "--standalone", "--rdzv-endpoint=x",
+                             "--rdzv-backend=c10d", "--master-addr=x", "--local-addr=x",
+                             "--rdzv-auth=required", "--rdzv-tls", "--rdzv-tls-ca=x"}) {
     INFO(option);
     CHECK(refusal({"--hosts=a,b", "--nnodes=2", option, "t.py"}).find("exclude each other") !=
           std::string::npos);

@@ -16,6 +16,7 @@
 #include "base/unique_handle.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/option_examples.hpp"
+#include "tests/support/certificates.hpp"
 #include "tests/support/example_words.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/tls.hpp"
@@ -154,6 +155,29 @@ TEST_CASE("rdzvd encrypts with the key of a secret only") {
   CHECK(parsed({"--tls", "--secret-dir=" + dir.path().string()}).encrypter != nullptr);
 }
 
+TEST_CASE("rdzvd encrypts with a certificate and its key, and asks others by their authority") {
+  CHECK(contains(refused({"--tls-cert=a"}), "--tls-cert: the key of that certificate is missing"));
+  CHECK(contains(refused({"--tls-key=a"}), "--tls-key: the certificate of that key is missing"));
+  CHECK(contains(refused({"--tls-ca=a"}), "--tls-ca: a certificate for rdzvd is missing"));
+  CHECK(contains(refused({"--status", "--tls-cert=a", "--tls-key=b"}),
+                 "--tls-cert: the authority of the rendezvous is missing: add --tls-ca=FILE"));
+  refused({"--tls-cert=", "--tls-key=b"});
+  ddprun::test::tls();
+  CHECK(contains(refused({"--tls-cert=/nowhere", "--tls-key=/nowhere"}),
+                 "rdzvd: --tls-cert=/nowhere: cannot read it: No such file"));
+  ddprun::test::TestAuthority authority;
+  const auto files = authority.issue("rdzvd");
+  const Words own = {"--tls-cert=" + files.certificate, "--tls-key=" + files.key};
+  const auto encrypter = parsed(own).encrypter;
+  REQUIRE(encrypter != nullptr);
+  CHECK_FALSE(encrypter->checks_clients());
+  Words mutual = own;
+  mutual.push_back("--tls-ca=" + authority.file());
+  CHECK(parsed(mutual).encrypter->checks_clients());
+  REQUIRE(chmod(files.key.c_str(), 0644) == 0);
+  CHECK(contains(parsed(own).warning, "other users have access to the key"));
+}
+
 TEST_CASE("wrong use of rdzvd is named in one line") {
   CHECK(contains(refused({"--lisen=1"}), "unknown option --lisen; did you mean --listen?"));
   CHECK(refused({"--max-restarts=1"}) == "rdzvd: --max-restarts is an option of ddprun\n");
@@ -266,14 +290,21 @@ TEST_CASE("every option has one example, which names it and is accepted") {
   const std::string secret = folder.path() / "secret";
   std::ofstream(secret) << "sixteen bytes, 16\n";
   REQUIRE(chmod(secret.c_str(), 0600) == 0);
+  ddprun::test::TestAuthority authority;
+  const auto files = authority.issue("rdzvd");
+  const std::array<std::pair<std::string, std::string>, 4> real{{
+      {"--secret-file=secret", "--secret-file=" + secret},
+      {"--tls-cert=rdzvd.pem", "--tls-cert=" + files.certificate},
+      {"--tls-key=rdzvd.key", "--tls-key=" + files.key},
+      {"--tls-ca=ca.pem", "--tls-ca=" + authority.file()},
+  }};
   std::set<std::string> with_example;
   for (const auto& [option, command] : option_examples()) {
     INFO(command);
     CHECK(with_example.insert(option).second);
     Words words = ddprun::test::arguments_after("rdzvd", command);
     CHECK(ddprun::test::names_option(words, option));
-    std::replace(words.begin(), words.end(), std::string("--secret-file=secret"),
-                 "--secret-file=" + secret);
+    for (const auto& [shown, given] : real) std::replace(words.begin(), words.end(), shown, given);
     const auto result = parse_daemon_options(words);
     if (const auto* exit = std::get_if<DaemonExit>(&result); exit != nullptr && exit->code != 0)
       FAIL_CHECK(exit->text);

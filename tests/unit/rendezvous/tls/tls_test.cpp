@@ -29,7 +29,7 @@ constexpr std::size_t kWhole = std::size_t{1} << 24;
 /// Two ends and what they have heard.
 struct Ends {
   explicit Ends(const std::string& clients, const std::string& services = kSecret)
-      : client(tls()->client(clients, "train-7")),
+      : client(tls()->client({"", clients, "train-7"})),
         service(tls()->service([services](const std::string&) { return services; })) {}
 
   /// Until neither has anything to send.
@@ -149,7 +149,7 @@ TEST_CASE("tls: an identity that is none of ours has no key") {
 
 TEST_CASE("tls: a key of one job does not open the channel of another job") {
   const auto secret_for = [](const std::string& run_id) { return "the secret of " + run_id; };
-  auto clients = channel_end(Side::client, tls()->client(secret_for("mine"), "mine"));
+  auto clients = channel_end(Side::client, tls()->client({"", secret_for("mine"), "mine"}));
   clients.secret = secret_for("mine");  // and its hello names train-7
   auto services = channel_end(Side::service, tls()->service(secret_for));
   services.secret_for = secret_for;

@@ -1,0 +1,28 @@
+// The options of rdzvd for encrypted connections of agents and observers.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/cli/command_line.hpp"
+#include "proto/encryption.hpp"
+
+namespace ddprun::rdzv {
+
+struct TlsTexts {
+  bool wants_key = false;  ///< from the secret
+  std::optional<std::string> cert;
+  std::optional<std::string> key;
+  std::optional<std::string> ca;
+};
+
+enum class TlsSide { serves, asks };
+
+void add_tls_options(CommandLine& line, TlsTexts& texts);
+
+/// Null: none is wanted. `warning`: set where there is something to warn of. Throws UsageError.
+std::shared_ptr<const proto::Encrypter> encrypter_for(const TlsTexts& texts, TlsSide side,
+                                                      bool has_secret, std::string& warning);
+
+}  // namespace ddprun::rdzv
