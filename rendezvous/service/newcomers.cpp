@@ -5,7 +5,7 @@
 namespace ddprun::rdzv {
 
 void Newcomers::add(ConnectionId id, const std::string& addr, Clock::time_point now) {
-  if (all_.emplace(id, Newcomer{addr, now}).second) ++by_addr_[addr];
+  if (all_.emplace(id, Newcomer{addr, now - left_out_}).second) ++by_addr_[addr];
 }
 
 void Newcomers::remove(ConnectionId id) {
@@ -17,7 +17,8 @@ void Newcomers::remove(ConnectionId id) {
 }
 
 std::optional<ConnectionId> Newcomers::oldest(Clock::time_point now) const {
-  if (all_.empty() || all_.begin()->second.since + limits_.kept > now) return std::nullopt;
+  if (all_.empty() || all_.begin()->second.since + limits_.kept > now - left_out_)
+    return std::nullopt;
   return all_.begin()->first;
 }
 

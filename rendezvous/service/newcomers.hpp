@@ -30,6 +30,8 @@ class Newcomers {
   /// Ids rise. Nothing happens where `remove` does not know one.
   void add(ConnectionId id, const std::string& addr, Clock::time_point now);
   void remove(ConnectionId id);
+  /// Nobody was served for so long until now, so it does not count as their stay.
+  void leave_out(std::chrono::nanoseconds span) { left_out_ += span; }
   [[nodiscard]] bool contains(ConnectionId id) const { return all_.contains(id); }
   [[nodiscard]] std::size_t size() const { return all_.size(); }
   [[nodiscard]] bool has_place() const { return all_.size() < limits_.places; }
@@ -45,10 +47,11 @@ class Newcomers {
  private:
   struct Newcomer {
     std::string addr;
-    Clock::time_point since;
+    Clock::time_point since;  // less what was left out by then
   };
 
   const Limits limits_;
+  std::chrono::nanoseconds left_out_{0};
   std::map<ConnectionId, Newcomer> all_;  // the oldest first
   std::map<std::string, std::size_t> by_addr_;
 };

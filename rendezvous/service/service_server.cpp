@@ -291,7 +291,9 @@ class ServiceServer::Impl {
   }
 
   void commit() {
+    const auto begun = now();
     for (const std::string& line : settings_.journal->commit()) log_.warn(line);
+    newcomers_.leave_out(now() - begun);
     for (ServiceActions& actions : std::exchange(uncommitted_, {})) carry_out(actions);
   }
 

@@ -45,6 +45,17 @@ TEST_CASE("another connection of that address waits until the oldest of all has 
   CHECK(newcomers.to_close_for("flood", kStart + 250ms) == 1U);
 }
 
+TEST_CASE("time in which nobody was served does not count as a stay") {
+  Newcomers newcomers = full_of({{"a", 4}, {"b", 3}});
+  newcomers.leave_out(1s);
+  newcomers.add(8, "c", kStart + 1s);
+  CHECK_FALSE(newcomers.to_close_for("d", kStart + 1s + 249ms).has_value());
+  CHECK(newcomers.to_close_for("d", kStart + 1s + 250ms) == 1U);
+  for (rdzv::ConnectionId id = 1; id < 8; ++id) newcomers.remove(id);
+  CHECK_FALSE(newcomers.oldest(kStart + 1s + 249ms).has_value());
+  CHECK(newcomers.oldest(kStart + 1s + 250ms) == 8U);
+}
+
 TEST_CASE("many nodes that come at one time leave each other their time") {
   const Newcomers newcomers = full_of({{"a", 2}, {"b", 2}, {"c", 2}, {"d", 2}});
   CHECK_FALSE(newcomers.to_close_for("e", kStart + 249ms).has_value());
