@@ -14,6 +14,7 @@
 #include "bench/store/report.hpp"
 #include "bench/support/machine.hpp"
 #include "bench/support/measure.hpp"
+#include "rendezvous/etcd/etcd_url.hpp"
 #include "rendezvous/tls/tls.hpp"
 
 namespace bench = ddprun::bench;
@@ -33,7 +34,8 @@ once and without workers. rdzvd is started afresh for each life of the job, whic
 
 The crowd is the reference: as many clients of the store in the same rdzvd, as bench_store plays it.
 Medians of rounds in which the crowd, a life without a journal and one with it take turns; with --tls
-lives without a secret, with one, and with one and TLS.
+lives without a secret, with one, and with one and TLS. With --etcd there is a third kind, whose
+journal is in that etcd; every transaction that changes it counts as a change.
 
 memory_each is the growth of rdzvd's private memory (Private_Dirty of /proc/PID/smaps_rollup) from
 its start to the formed round, over the agents: what the allocator keeps after the burst is in it,
@@ -45,6 +47,7 @@ Examples:
   bench_service --quick
   chrt -f 50 bench_service                      10,000 agents, five rounds: two minutes
   bench_service --agents 5000 --state-in /dev/shm --json
+  bench_service --etcd 127.0.0.1:2379           an etcd that nobody else uses
 )";
 
 struct Lives {
@@ -123,6 +126,13 @@ void write(bench::Report& report, const std::vector<bench::Cost>& crowds,
   }
 }
 
+void write_etcd(bench::Report& report, const Lives& lives) {
+  report.begin("etcd", "changes of etcd, each a transaction");
+  report.row({{"form", lives.median([](const auto& l) { return l.form_changes; })},
+              {"idle", lives.median([](const auto& l) { return l.idle_changes; })},
+              {"re-form", lives.median([](const auto& l) { return l.form_again_changes; })}});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -135,6 +145,7 @@ int main(int argc, char** argv) {
   bool quick = false;
   bool json = false;
   bool tls = false;
+  std::string etcd;
   auto* agents = app.add_option("--agents", settings.agents, "nodes of the job")
                      ->check(CLI::Range(2, 100'000))
                      ->capture_default_str();
@@ -147,7 +158,10 @@ int main(int argc, char** argv) {
   app.add_option("--state-in", settings.folder, "where state folders are made and removed")
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
-  app.add_flag("--tls", tls, "in place of the journal: a secret, and a secret with TLS");
+  auto* no_journal =
+      app.add_flag("--tls", tls, "in place of the journal: a secret, and a secret with TLS");
+  app.add_option("--etcd", etcd, "also a life with its journal in this etcd (HOST:PORT, ...)")
+      ->excludes(no_journal);
   app.add_flag("--quick", quick, "1,000 agents and one idle second: under half a minute");
   app.add_flag("--json", json, "one JSON object per line");
   CLI11_PARSE(app, argc, argv);
@@ -173,6 +187,11 @@ int main(int argc, char** argv) {
       lives = {
           {{"memory"}, {}}, {{"secret", false, true}, {}}, {{"tls", false, true, *opened}, {}}};
     }
+    if (!etcd.empty()) {
+      const auto place = ddprun::rdzv::parse_etcd_place("etcd://" + etcd);
+      if (!place) throw std::runtime_error("--etcd: " + place.error());
+      lives.push_back({{"etcd", false, false, nullptr, place->members}, {}});
+    }
     std::vector<double> floors;
     for (int round = 0; round < rounds; ++round) {
       crowds.push_back(bench::crowd(settings));
@@ -182,6 +201,7 @@ int main(int argc, char** argv) {
     }
     bench::Report report(json);
     write(report, crowds, lives, floors, settings.agents);
+    if (!etcd.empty()) write_etcd(report, lives.back());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_service: %s\n", error.what());
     return 1;

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/endpoint.hpp"
 #include "proto/encryption.hpp"
 
 namespace ddprun::bench {
@@ -24,6 +26,8 @@ struct LifeKind {
   bool has_journal = false;
   bool has_secret = false;
   std::shared_ptr<const proto::Encrypter> encrypter = nullptr;  ///< with a secret; null: none
+  /// The members of an etcd, in which the journal is in place of a folder. Empty: there is none.
+  std::vector<Endpoint> etcd = {};
 };
 
 /// What something took: by the wall clock, and of rdzvd's CPU.
@@ -44,6 +48,10 @@ struct Life {
   double next_round_bytes = 0;
   double start_seconds = 0;   ///< of an rdzvd with an empty folder, to its first line
   double replay_seconds = 0;  ///< of one that reads this journal
+  // With an etcd: its changes, each a transaction, while ...
+  double form_changes = 0;
+  double idle_changes = 0;
+  double form_again_changes = 0;
 };
 
 /// Throws std::runtime_error where rdzvd does not do its part.
