@@ -111,7 +111,8 @@ TEST_CASE("the secret's file comes from the option or its variable") {
   CHECK(meeting_options({"p"}).rdzv_auth == RdzvAuth::automatic);
   CHECK(meeting_options({"--rdzv-tls", "p"}).rdzv_tls);
   CHECK_FALSE(meeting_options({"p"}).rdzv_tls);
-  CHECK_THAT(meeting_refusal({"--rdzv-auth=yes", "p"}), EndsWith("expected auto or required"));
+  CHECK_THAT(meeting_refusal({"--rdzv-auth=yes", "p"}),
+             EndsWith("expected auto, required or munge"));
 }
 
 TEST_CASE("encryption with certificates needs authorities, and a certificate needs its key") {
