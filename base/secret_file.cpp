@@ -29,9 +29,8 @@ Secret unreadable(const std::string& path) {
       fmt::format("cannot read the secret file {}: {}", path, last_system_error().message()));
 }
 
-}  // namespace
-
-Secret read_secret_file(const std::string& path) {
+/// Of a longer one only a byte more than it may have.
+Secret read_own_file(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat file {};
   if (!fd || fstat(fd.get(), &file) != 0) return unreadable(path);
@@ -59,8 +58,17 @@ Secret read_secret_file(const std::string& path) {
     if (count == 0) break;
     length += static_cast<std::size_t>(count);
   }
-  std::string secret(trimmed({text.data(), length}));
-  if (length > kFileBytesMax || secret.size() > kSecretBytesMax) {
+  text.resize(length);
+  return Secret(boost::system::in_place_value, std::move(text));
+}
+
+}  // namespace
+
+Secret read_secret_file(const std::string& path) {
+  const auto text = read_own_file(path);
+  if (!text) return text;
+  std::string secret(trimmed(*text));
+  if (text->size() > kFileBytesMax || secret.size() > kSecretBytesMax) {
     return failed(fmt::format("the secret in {} is too long: it must have {} to {} bytes", path,
                               kSecretBytesMin, kSecretBytesMax));
   }
@@ -71,6 +79,16 @@ Secret read_secret_file(const std::string& path) {
                     path, secret.size(), kSecretBytesMin, kSecretBytesMax));
   }
   return Secret(boost::system::in_place_value, std::move(secret));
+}
+
+Secret read_password_file(const std::string& path) {
+  auto text = read_own_file(path);
+  if (!text) return text;
+  if (text->ends_with('\n')) text->pop_back();
+  if (text->ends_with('\r')) text->pop_back();
+  if (!text->empty() && text->size() <= kSecretBytesMax) return text;
+  return failed(fmt::format("the password in {} has {} bytes, but must have 1 to {}", path,
+                            text->size(), kSecretBytesMax));
 }
 
 std::string default_secret_path(const std::optional<std::string>& xdg_config_home,

@@ -17,6 +17,10 @@ inline constexpr std::size_t kSecretBytesMax = 4096;
 /// a writer.
 boost::system::result<std::string, std::string> read_secret_file(const std::string& path);
 
+/// Likewise, of a password that another program has chosen: from 1 byte on, and only the end of the
+/// last line is left out.
+boost::system::result<std::string, std::string> read_password_file(const std::string& path);
+
 /// Where the secret lies if no option or variable tells: `ddprun/secret` in the user's folder for
 /// settings. The values of XDG_CONFIG_HOME and HOME; none: not set. Empty: there is no such folder.
 /// Pure.

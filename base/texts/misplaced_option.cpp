@@ -46,7 +46,7 @@ constexpr std::array kPrograms = {
     ProgramOptions{
         "rdzvd",
         "listen|listen-timeout|allow-uid|secret-file|secret-dir|tls|tls-cert|tls-key|tls-ca|state-"
-        "dir|journal|"
+        "dir|journal|etcd-ca|etcd-cert|etcd-key|etcd-user|etcd-password-file|"
         "no-old-dialect|max-clients|max-key-bytes|"
         "max-value-bytes|max-list-elements|max-request-bytes|max-waited-keys|max-unread-bytes|"
         "max-tenant-jobs|max-tenant-nodes|handshake-timeout|log-level|stats-interval|status|fence|"

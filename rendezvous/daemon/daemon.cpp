@@ -177,6 +177,7 @@ class Service {
     }
     SharedService::Settings shared;
     shared.etcd = *options.etcd;
+    shared.access = options.etcd_access;
     shared.bound = bound;
     shared.place = place_of_listener(options.listen, *bound.port);
     shared.on_warning = settings.on_warning;
@@ -258,7 +259,7 @@ int run_daemon(const DaemonOptions& options) {
     return kExitListen;
   }
   const Endpoint bound{outcome.listener->addr, outcome.listener->port};
-  if (!options.warning.empty()) log.say(LogLevel::warning, options.warning);
+  for (const std::string& warning : options.warnings) log.say(LogLevel::warning, warning);
   if (!is_loopback(bound.host)) {
     const bool knows_agents = secrets || !options.secret.empty() ||
                               (options.encrypter && options.encrypter->checks_clients());

@@ -24,8 +24,8 @@ int main(int argc, char** argv) {
     return exit->code;
   }
   if (const auto* observer = std::get_if<ddprun::rdzv::ObserverOptions>(&parsed)) {
-    if (!observer->warning.empty())
-      std::fputs(("rdzvd: warning: " + observer->warning + "\n").c_str(), stderr);
+    for (const std::string& warning : observer->warnings)
+      std::fputs(("rdzvd: warning: " + warning + "\n").c_str(), stderr);
     const auto seen = ddprun::rdzv::observe(*observer);
     if (seen.exit_code == 0)
       return ddprun::print_text("rdzvd", seen.text, has_stdout) ? 0 : ddprun::kExitOutput;

@@ -21,6 +21,17 @@ inline std::vector<Term> option_examples() {
       {"--tls-ca", "rdzvd --status --endpoint=node1:29400 --tls-ca=ca.pem"},
       {"--state-dir", "rdzvd --listen=10.0.0.5:29400 --state-dir=/var/lib/rdzvd"},
       {"--journal", "rdzvd --listen=10.0.0.5:29400 --journal=etcd://h1:2379,h2:2379,h3:2379"},
+      {"--etcd-ca", "rdzvd --journal=etcds://h1:2379,h2:2379 --etcd-ca=ca.pem"},
+      {"--etcd-cert",
+       "rdzvd --journal=etcds://h1:2379 --etcd-ca=ca.pem --etcd-cert=rdzvd.pem "
+       "--etcd-key=rdzvd.key"},
+      {"--etcd-key",
+       "rdzvd --journal=etcds://h1:2379 --etcd-ca=ca.pem --etcd-cert=rdzvd.pem "
+       "--etcd-key=rdzvd.key"},
+      {"--etcd-user",
+       "rdzvd --journal=etcd://h1:2379 --etcd-user=rdzvd --etcd-password-file=secret"},
+      {"--etcd-password-file",
+       "rdzvd --journal=etcd://h1:2379 --etcd-user=rdzvd --etcd-password-file=secret"},
       {"--no-old-dialect", "rdzvd --no-old-dialect"},
       {"--status", "rdzvd --status --endpoint=node1:29400"},
       {"--fence", "rdzvd --fence=node7 --run-id=job7 --endpoint=node1:29400"},

@@ -19,6 +19,7 @@
 #include "base/version.hpp"
 #include "proto/message_limits.hpp"
 #include "rendezvous/daemon/daemon_text.hpp"
+#include "rendezvous/daemon/etcd_options.hpp"
 #include "rendezvous/daemon/tls_options.hpp"
 #include "rendezvous/daemon/usage_error.hpp"
 
@@ -39,7 +40,7 @@ struct Texts {
   std::optional<std::string> secret_file;
   std::optional<std::string> secret_dir;
   std::optional<std::string> state_dir;
-  std::optional<std::string> journal;
+  EtcdTexts etcd;
   std::chrono::nanoseconds listen_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds stats_interval{0};
@@ -82,11 +83,7 @@ void add_service_options(CommandLine& line, Texts& texts) {
             "Keep a journal of the jobs in this folder, which is made if needed. If rdzvd is "
             "started again with the same folder, the jobs continue without a restart. Keys of the "
             "store are not kept");
-  line.text("--journal", texts.journal, "etcd://HOST:PORT,...[/PREFIX]",
-            "Keep the journal of the jobs in etcd 3.4 or newer, below PREFIX (default: ddprun). "
-            "Several rdzvd with the same journal share its jobs: one of them leads, and if it ends "
-            "another one continues the jobs without a restart. Agents name all of them in "
-            "--rdzv-endpoint");
+  add_etcd_options(line, texts.etcd);
   line.flag("--no-old-dialect", texts.no_old_dialect,
             "Refuse clients of PyTorch 1.13 and 2.0: their dialect has no handshake");
 }
@@ -212,7 +209,7 @@ ObserverOptions observer(const Texts& texts, const std::vector<std::string>& giv
   if (!options.secret_file.empty())
     options.secret = secret_in(options.secret_file, texts.secret_file.has_value());
   options.encrypter =
-      encrypter_for(texts.tls, TlsSide::asks, !options.secret.empty(), options.warning);
+      encrypter_for(texts.tls, TlsSide::asks, !options.secret.empty(), options.warnings);
   options.json = texts.json;
   return options;
 }
@@ -264,22 +261,14 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
       throw UsageError("--secret-dir: the name of a folder is missing");
   }
   options.encrypter = encrypter_for(texts.tls, TlsSide::serves,
-                                    texts.secret_file || texts.secret_dir, options.warning);
+                                    texts.secret_file || texts.secret_dir, options.warnings);
   if (texts.state_dir) {
     if (texts.state_dir->empty()) throw UsageError("--state-dir: the name of a folder is missing");
     options.state_dir = *texts.state_dir;
   }
-  if (texts.journal) {
-    auto place = parse_etcd_place(*texts.journal);
-    if (!place)
-      throw UsageError(
-          fmt::format("--journal={}: {}; must be etcd://HOST:PORT,HOST:PORT,... with /PREFIX or "
-                      "without, or --state-dir=DIR for a journal in a folder",
-                      *texts.journal, place.error()));
-    if (texts.state_dir)
-      throw UsageError("--journal and --state-dir: give one of them; the jobs have one journal");
-    options.etcd = std::move(*place);
-  }
+  if (texts.etcd.journal && texts.state_dir)
+    throw UsageError("--journal and --state-dir: give one of them; the jobs have one journal");
+  options.etcd = etcd_place(texts.etcd, options.etcd_access, options.warnings);
   const proto::c10d::Limits& limits = store.request;
   const std::uint64_t needed = limits.key_bytes_max + 2 * limits.value_bytes_max + 25;
   if (limits.request_bytes_max < needed) {

@@ -11,6 +11,7 @@
 #include "base/endpoint.hpp"
 #include "base/texts/log_level.hpp"
 #include "proto/encryption.hpp"
+#include "rendezvous/etcd/etcd_access.hpp"
 #include "rendezvous/etcd/etcd_url.hpp"
 #include "rendezvous/service/tenants.hpp"
 #include "rendezvous/store/store_settings.hpp"
@@ -34,8 +35,9 @@ struct DaemonOptions {
   std::shared_ptr<const proto::Encrypter> encrypter;  ///< for agents and observers; null: none
   std::string state_dir;                              ///< for the journal of the jobs; empty: none
   std::optional<EtcdPlace> etcd;                      ///< for that, too; not both
+  EtcdAccess etcd_access;                             ///< to that etcd
   StoreSettings store;
-  std::string warning;  ///< to print once; empty: none
+  std::vector<std::string> warnings;  ///< to print once
 };
 
 /// Not to serve, but to ask a running rdzvd, or the rendezvous in an agent.
@@ -47,7 +49,7 @@ struct ObserverOptions {
   std::string secret_file;  ///< that it is from
   std::shared_ptr<const proto::Encrypter> encrypter;  ///< null: none
   bool json = false;
-  std::string warning;  ///< to print once; empty: none
+  std::vector<std::string> warnings;  ///< to print once
 };
 
 /// Nothing is to be served: print `text` (to stdout if the code is 0) and leave.

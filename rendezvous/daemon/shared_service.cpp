@@ -73,7 +73,8 @@ SharedService::~SharedService() {
 }
 
 std::unique_ptr<Etcd> SharedService::make_client(std::function<bool()> is_cancelled) const {
-  return std::make_unique<EtcdClient>(settings_.etcd.members, std::move(is_cancelled));
+  return std::make_unique<EtcdClient>(settings_.etcd.members, std::move(is_cancelled),
+                                      settings_.access);
 }
 
 void SharedService::adopt(UniqueFd connection) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/unique_handle.hpp"
+#include "rendezvous/etcd/etcd_access.hpp"
 #include "rendezvous/etcd/etcd_leader.hpp"
 #include "rendezvous/etcd/etcd_url.hpp"
 #include "rendezvous/service/service_server.hpp"
@@ -18,6 +19,7 @@ class SharedService {
  public:
   struct Settings {
     EtcdPlace etcd;
+    EtcdAccess access;
     Endpoint bound;                                      ///< where it listens, numeric
     std::string place;                                   ///< HOST:PORT where agents reach it
     ServiceServerSettings service;                       ///< without a journal

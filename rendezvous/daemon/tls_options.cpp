@@ -10,7 +10,7 @@ namespace {
 
 /// Null: none is wanted.
 std::shared_ptr<const proto::Encrypter> certificates(const TlsTexts& texts, TlsSide side,
-                                                     std::string& warning) {
+                                                     std::vector<std::string>& warnings) {
   if (!texts.cert && !texts.key && !texts.ca) return nullptr;
   if (texts.cert.has_value() != texts.key.has_value())
     throw UsageError(texts.cert ? "--tls-cert: the key of that certificate is missing: add "
@@ -36,7 +36,7 @@ std::shared_ptr<const proto::Encrypter> certificates(const TlsTexts& texts, TlsS
         "--tls-ca: a certificate for rdzvd is missing: add --tls-cert=FILE and --tls-key=FILE");
   auto opened = open_tls(settings);
   if (!opened) throw UsageError(opened.error());
-  warning = std::move(opened->warning);
+  if (!opened->warning.empty()) warnings.push_back(std::move(opened->warning));
   return std::move(opened->encrypter);
 }
 
@@ -62,8 +62,9 @@ void add_tls_options(CommandLine& line, TlsTexts& texts) {
 }
 
 std::shared_ptr<const proto::Encrypter> encrypter_for(const TlsTexts& texts, TlsSide side,
-                                                      bool has_secret, std::string& warning) {
-  if (auto encrypter = certificates(texts, side, warning)) return encrypter;
+                                                      bool has_secret,
+                                                      std::vector<std::string>& warnings) {
+  if (auto encrypter = certificates(texts, side, warnings)) return encrypter;
   if (!texts.wants_key) return nullptr;
   if (!has_secret)
     throw UsageError(

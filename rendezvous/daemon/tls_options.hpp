@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/cli/command_line.hpp"
 #include "proto/encryption.hpp"
@@ -21,8 +22,9 @@ enum class TlsSide { serves, asks };
 
 void add_tls_options(CommandLine& line, TlsTexts& texts);
 
-/// Null: none is wanted. `warning`: set where there is something to warn of. Throws UsageError.
+/// Null: none is wanted. `warnings`: of the files; one is added. Throws UsageError.
 std::shared_ptr<const proto::Encrypter> encrypter_for(const TlsTexts& texts, TlsSide side,
-                                                      bool has_secret, std::string& warning);
+                                                      bool has_secret,
+                                                      std::vector<std::string>& warnings);
 
 }  // namespace ddprun::rdzv

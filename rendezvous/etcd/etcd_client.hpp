@@ -1,5 +1,5 @@
-// etcd over HTTP/1.1: its JSON gateway, by Boost.Beast. Several members are asked in turn, the one
-// that answered last first; every call has a deadline.
+// etcd over HTTP/1.1: its JSON gateway. Several members are asked in turn, the one that answered
+// last first; every call has a deadline.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,11 @@
 
 #include "base/endpoint.hpp"
 #include "rendezvous/etcd/etcd.hpp"
+#include "rendezvous/etcd/etcd_access.hpp"
 
 namespace ddprun::rdzv {
+
+class EtcdConnection;
 
 class EtcdClient : public Etcd {
  public:
@@ -19,7 +22,8 @@ class EtcdClient : public Etcd {
 
   /// `members`: each with its port; at least one. `is_cancelled`: asked now and then from within a
   /// call, which ends soon once it is true.
-  EtcdClient(std::vector<Endpoint> members, std::function<bool()> is_cancelled);
+  EtcdClient(std::vector<Endpoint> members, std::function<bool()> is_cancelled,
+             EtcdAccess access = {});
   ~EtcdClient() override;
 
   EtcdResult<EtcdPage> range(const EtcdQuery& query, Limit limit) override;
@@ -30,14 +34,18 @@ class EtcdClient : public Etcd {
   EtcdResult<std::monostate> compact(EtcdRevision revision, Limit limit) override;
 
  private:
-  class Connection;
+  using SteadyTime = std::chrono::steady_clock::time_point;
 
   EtcdResult<std::string> post(const char* path, const std::string& body, Limit limit);
+  EtcdResult<std::string> ask(const char* path, const std::string& body, SteadyTime end);
+  EtcdResult<std::monostate> log_in(SteadyTime end);
 
   const std::vector<Endpoint> members_;
   const std::function<bool()> is_cancelled_;
-  std::size_t member_ = 0;                  // that is asked first
-  std::unique_ptr<Connection> connection_;  // to that one, kept open; null: there is none
+  const EtcdAccess access_;
+  std::string token_;                           // of the user; empty: none yet
+  std::size_t member_ = 0;                      // that is asked first
+  std::unique_ptr<EtcdConnection> connection_;  // to that one, kept open; null: there is none
 };
 
 }  // namespace ddprun::rdzv

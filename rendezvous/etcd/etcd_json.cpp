@@ -19,12 +19,28 @@ using proto::JsonDocument;
 using proto::JsonValue;
 
 constexpr std::size_t kReasonBytesMax = 300;
+/// A token in JWT has about 1,000.
+constexpr std::size_t kTokenBytesMax = 8'000;
 
 // ---- writing ----
 
 void append_bytes(std::string& out, std::string_view name, std::string_view bytes) {
   out += fmt::format("\"{}\":\"", name);
   append_base64(out, bytes);
+  out += '"';
+}
+
+/// What is no ASCII stays: etcd takes UTF-8.
+void append_text(std::string& out, std::string_view name, std::string_view text) {
+  out += fmt::format("\"{}\":\"", name);
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < ' ') {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
   out += '"';
 }
 
@@ -191,10 +207,26 @@ EtcdFault fault_of_code(std::int64_t code, std::string_view text, std::string_vi
                     "defragment it (etcdctl compact, etcdctl defrag), then type etcdctl alarm "
                     "disarm",
                     member)};
-  if (code == kUnauthenticated || code == kPermissionDenied || contains(text, "user name is empty"))
+  if (contains(text, "invalid user ID or password"))
+    return {Kind::refused,
+            fmt::format("etcd at {} does not know this user or password: correct --etcd-user and "
+                        "--etcd-password-file (etcdctl user list)",
+                        member)};
+  if (contains(text, "authentication is not enabled"))
+    return {Kind::refused,
+            fmt::format("etcd at {} has no users: leave out --etcd-user, or type etcdctl auth "
+                        "enable",
+                        member)};
+  if (code == kPermissionDenied)
+    return {Kind::refused,
+            fmt::format("the user may not do that in etcd at {}: give a role of it the prefix "
+                        "(etcdctl role grant-permission ROLE --prefix=true readwrite PREFIX/)",
+                        member)};
+  if (code == kUnauthenticated || contains(text, "user name is empty") ||
+      contains(text, "auth store is old"))
     return {Kind::needs_user,
-            fmt::format("etcd at {} asks for a user, and rdzvd cannot log in: give it an etcd "
-                        "without authentication (etcdctl auth disable)",
+            fmt::format("etcd at {} asks for a user: name one with --etcd-user=NAME and "
+                        "--etcd-password-file=FILE",
                         member)};
   if (contains(text, "revision has been compacted")) return {Kind::compacted, reason};
   if (code == kResourceExhausted && contains(text, "larger than max"))
@@ -243,6 +275,14 @@ std::string etcd_compact_body(EtcdRevision revision) {
   return fmt::format("{{\"revision\":\"{}\"}}", revision);
 }
 
+std::string etcd_login_body(const std::string& user, const std::string& password) {
+  std::string body = "{";
+  append_text(body, "name", user);
+  body += ',';
+  append_text(body, "password", password);
+  return body + '}';
+}
+
 EtcdResult<EtcdPage> read_etcd_page(std::string_view body) {
   const auto document = object_in(body);
   if (!document) return not_understood();
@@ -284,6 +324,17 @@ EtcdResult<std::chrono::seconds> read_etcd_keep_alive(std::string_view body) {
   return std::chrono::seconds(std::max<std::int64_t>(*ttl, 0));
 }
 
+EtcdResult<std::string> read_etcd_token(std::string_view body) {
+  const auto document = object_in(body);
+  const auto token = document ? document->root().member("token") : std::nullopt;
+  const auto text = token ? token->text() : std::nullopt;
+  const auto is_visible = [](char c) { return c > ' ' && c <= '~'; };
+  if (!text || text->empty() || text->size() > kTokenBytesMax ||
+      !std::all_of(text->begin(), text->end(), is_visible))
+    return not_understood();
+  return std::string(*text);
+}
+
 EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view member) {
   using Kind = EtcdFault::Kind;
   const auto document = object_in(body);
@@ -302,8 +353,7 @@ EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view
                     member)};
   if (contains(body, "HTTPS server"))
     return {Kind::needs_user,
-            fmt::format("etcd at {} asks for TLS, which rdzvd does not have: give it a client URL "
-                        "with http:// (--listen-client-urls)",
+            fmt::format("etcd at {} asks for TLS: write etcds:// in --journal, in place of etcd://",
                         member)};
   return {status >= 500 ? Kind::unreachable : Kind::refused,
           fmt::format("{} answers with HTTP status {}, as no etcd does", member, status)};

@@ -18,6 +18,7 @@ std::string etcd_grant_body(std::chrono::seconds ttl);
 /// Of a keep-alive or a revocation.
 std::string etcd_lease_body(EtcdLease lease);
 std::string etcd_compact_body(EtcdRevision revision);
+std::string etcd_login_body(const std::string& user, const std::string& password);
 
 // Answers with HTTP status 200. What is none of them is the fault `refused`.
 EtcdResult<EtcdPage> read_etcd_page(std::string_view body);
@@ -25,6 +26,8 @@ EtcdResult<EtcdPage> read_etcd_page(std::string_view body);
 EtcdResult<EtcdTxnAnswer> read_etcd_txn(std::string_view body, std::size_t reads);
 EtcdResult<EtcdGrant> read_etcd_grant(std::string_view body);
 EtcdResult<std::chrono::seconds> read_etcd_keep_alive(std::string_view body);
+/// Of a login; it can stand in the head of an HTTP request.
+EtcdResult<std::string> read_etcd_token(std::string_view body);
 
 /// Any other status. `member`: HOST:PORT, for people.
 EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view member);

@@ -21,9 +21,11 @@ boost::system::result<EtcdPlace, std::string> parse_etcd_place(std::string_view 
   const auto failed = [](std::string why) {
     return Parsed(boost::system::in_place_error, std::move(why));
   };
-  if (!text.starts_with(kEtcdScheme)) return failed("it does not begin with etcd://");
-  text.remove_prefix(kEtcdScheme.size());
   EtcdPlace place;
+  place.is_encrypted = text.starts_with(kEncryptedEtcdScheme);
+  if (!place.is_encrypted && !text.starts_with(kEtcdScheme))
+    return failed("it does not begin with etcd:// or etcds://");
+  text.remove_prefix(place.is_encrypted ? kEncryptedEtcdScheme.size() : kEtcdScheme.size());
   const std::size_t slash = text.find('/');
   std::string_view prefix =
       slash == std::string_view::npos ? std::string_view() : text.substr(slash + 1);

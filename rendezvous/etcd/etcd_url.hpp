@@ -1,4 +1,5 @@
-// The place of a journal in etcd as people write it: etcd://HOST:PORT,HOST:PORT/PREFIX. Pure.
+// The place of a journal in etcd as people write it: etcd://HOST:PORT,HOST:PORT/PREFIX,
+// or etcds:// for TLS. Pure.
 #pragma once
 
 #include <string>
@@ -12,10 +13,13 @@
 namespace ddprun::rdzv {
 
 inline constexpr std::string_view kEtcdScheme = "etcd://";
+/// The members speak TLS.
+inline constexpr std::string_view kEncryptedEtcdScheme = "etcds://";
 
 struct EtcdPlace {
   std::vector<Endpoint> members;  ///< each with its port; at least one
   std::string prefix;             ///< of all keys, without '/' at its ends
+  bool is_encrypted = false;      ///< by its scheme
 };
 
 /// The error is why it is none, as the end of a message.

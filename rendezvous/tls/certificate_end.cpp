@@ -20,7 +20,6 @@ namespace {
 // Of openssl/ssl.h, tls1.h and sslerr.h.
 constexpr int kSetServerName = 55;
 constexpr unsigned long kHandshakeFailure = 40;  // an alert
-constexpr unsigned long kCertificateRequired = 116;
 constexpr unsigned long kProtocolVersion = 70;
 constexpr unsigned long kNoCertificate = 199;
 
@@ -104,9 +103,12 @@ bool CertificateEnd::is_alert_of_certificate(unsigned long error) {
   if (reason < kAlertReceived) return false;
   const unsigned long alert = reason - kAlertReceived;
   const std::string said = certificate_alert(alert);
-  const bool lacks_certificate = is_client_ && settings_->certificate.path.empty();
-  if (said.empty() && !(is_client_ && alert == kHandshakeFailure)) return false;
-  if (lacks_certificate && alert == kCertificateRequired) {
+  // Any alert about one is about its absence then; not all programs have another one for that.
+  const bool lacks_certificate = is_client_ && !said.empty() && settings_->certificate.path.empty();
+  // A rendezvous with the key of a secret gives up so; etcd has a certificate always.
+  const bool may_have_key = is_client_ && !settings_->allows_tls12 && alert == kHandshakeFailure;
+  if (said.empty() && !may_have_key) return false;
+  if (lacks_certificate) {
     set_problem(fmt::format("it asks for a certificate: add {}=FILE and {}=FILE",
                             settings_->certificate.option, settings_->key.option));
   } else if (said.empty()) {

@@ -102,8 +102,8 @@ std::string why_unverified(const Functions& call, const Unverified& unverified) 
           issuer_of(call, certificate), authorities);
     case kWrongPurpose:
       return fmt::format(
-          "its certificate ({}) is not for this purpose: extendedKeyUsage needs serverAuth for a "
-          "rendezvous and clientAuth for those that connect to it",
+          "its certificate ({}) is not for this purpose: extendedKeyUsage needs serverAuth on "
+          "the side that listens, clientAuth on the side that connects",
           subject);
     default:
       return fmt::format("its certificate ({}) is not accepted: {}", subject,

@@ -71,6 +71,10 @@ void fuzz_etcd_answer(const std::uint8_t* data, std::size_t size) {
       if (const auto place = rdzv::parse_etcd_place(body))
         DDPRUN_ASSERT(!place->members.empty() && !place->prefix.empty(), "a place is whole");
       return;
+    case 6:
+      if (const auto token = rdzv::read_etcd_token(body))
+        DDPRUN_ASSERT(token->find_first_of(" \r\n") == std::string::npos, "a token is one word");
+      return;
     default: {
       const rdzv::EtcdFault fault = rdzv::etcd_fault_of(data[0] * 4U, body, "h:1");
       DDPRUN_ASSERT(!fault.reason.empty() && fault.reason.size() < 2'000 &&

@@ -43,9 +43,14 @@ inline std::vector<std::uint16_t> free_ports(std::size_t count) {
 
 class RealEtcd {
  public:
-  explicit RealEtcd(std::size_t members, std::vector<std::string> options = {})
-      : options_(std::move(options)), ports_(free_ports(2 * members)), members_(members) {
-    if (access("/usr/bin/etcd", X_OK) != 0)
+  /// `access` with an encrypter: it speaks TLS, by further options.
+  explicit RealEtcd(std::size_t members, std::vector<std::string> options = {},
+                    rdzv::EtcdAccess access = {})
+      : options_(std::move(options)),
+        access_(std::move(access)),
+        ports_(free_ports(2 * members)),
+        members_(members) {
+    if (::access("/usr/bin/etcd", X_OK) != 0)
       skip("etcd is not installed: scripts/install-deps --cluster");
     for (std::size_t i = 0; i < members; ++i) start(i);
     REQUIRE(eventually(
@@ -81,7 +86,7 @@ class RealEtcd {
 
   /// For --journal, without a prefix.
   [[nodiscard]] std::string place() const {
-    std::string text = "etcd://";
+    std::string text = access_.encrypter ? "etcds://" : "etcd://";
     for (std::size_t i = 0; i < members_.size(); ++i)
       text += (i > 0 ? "," : "") + ("127.0.0.1:" + std::to_string(port(i)));
     return text;
@@ -89,7 +94,8 @@ class RealEtcd {
   [[nodiscard]] std::unique_ptr<rdzv::EtcdClient> client() const {
     std::vector<Endpoint> endpoints;
     for (std::size_t i = 0; i < members_.size(); ++i) endpoints.emplace_back("127.0.0.1", port(i));
-    return std::make_unique<rdzv::EtcdClient>(endpoints, [] { return false; });
+    return std::make_unique<rdzv::EtcdClient>(
+        endpoints, [] { return false; }, access_);
   }
   /// Empty: there is none.
   [[nodiscard]] std::string value(const std::string& key) const {
@@ -105,13 +111,15 @@ class RealEtcd {
 
  private:
   [[nodiscard]] std::string url(std::size_t i) const {
-    return "http://127.0.0.1:" + std::to_string(port(i));
+    return (access_.encrypter ? "https://127.0.0.1:" : "http://127.0.0.1:") +
+           std::to_string(port(i));
   }
   [[nodiscard]] std::string peer(std::size_t i) const {
     return "http://127.0.0.1:" + std::to_string(ports_[2 * i + 1]);
   }
 
   const std::vector<std::string> options_;
+  const rdzv::EtcdAccess access_;
   const std::vector<std::uint16_t> ports_;
   const TempDir folder_;
   std::vector<std::unique_ptr<Child>> members_;

@@ -94,7 +94,7 @@ TEST_CASE("an etcd that is out of space and one with users are named, with what 
       INFO(done.out + done.err);
       REQUIRE(done.status == 0);
     }
-    expected = "auth disable";
+    expected = "asks for a user: name one with --etcd-user=NAME";
   }
   Rdzvd rdzvd({"--listen=127.0.0.1:0", "--journal=" + etcd->place() + "/p"});
   CHECK(rdzvd.child.wait_for(

@@ -175,7 +175,9 @@ TEST_CASE("rdzvd encrypts with a certificate and its key, and asks others by the
   mutual.push_back("--tls-ca=" + authority.file());
   CHECK(parsed(mutual).encrypter->checks_clients());
   REQUIRE(chmod(files.key.c_str(), 0644) == 0);
-  CHECK(contains(parsed(own).warning, "other users have access to the key"));
+  const auto warnings = parsed(own).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(contains(warnings[0], "other users have access to the key"));
 }
 
 TEST_CASE("wrong use of rdzvd is named in one line") {
@@ -285,6 +287,32 @@ TEST_CASE("rdzvd keeps a journal only in a folder that it is given") {
   CHECK(contains(refused({"--journal=etcd://h1", "--state-dir=x"}), "give one of them"));
 }
 
+TEST_CASE("rdzvd gets into an etcd by TLS, a certificate and a user, and names what is missing") {
+  CHECK(contains(refused({"--etcd-ca=a"}), "--etcd-ca: only with --journal=etcd://"));
+  CHECK(contains(refused({"--journal=etcd://h", "--etcd-ca=a"}),
+                 "--etcd-ca: write etcds:// in --journal, in place of etcd://"));
+  CHECK(contains(refused({"--journal=etcds://h", "--etcd-cert=a"}), "add --etcd-key=FILE"));
+  CHECK(contains(refused({"--journal=etcds://h", "--etcd-key=a"}), "add --etcd-cert=FILE"));
+  CHECK(
+      contains(refused({"--journal=etcd://h", "--etcd-user=a"}), "add --etcd-password-file=FILE"));
+  CHECK(
+      contains(refused({"--journal=etcd://h", "--etcd-password-file=a"}), "add --etcd-user=NAME"));
+  refused({"--journal=etcd://h", "--etcd-user="});
+  ddprun::test::tls();
+  CHECK(contains(refused({"--journal=etcds://h", "--etcd-ca=/nowhere"}),
+                 "--etcd-ca=/nowhere: cannot read it"));
+  CHECK(parsed({"--journal=etcds://h"}).etcd_access.encrypter != nullptr);
+  const ddprun::test::TempDir folder;
+  const std::string file = folder.path() / "password";
+  std::ofstream(file) << " a b\n";
+  REQUIRE(chmod(file.c_str(), 0600) == 0);
+  const auto access =
+      parsed({"--journal=etcd://h", "--etcd-user=ann", "--etcd-password-file=" + file}).etcd_access;
+  CHECK(access.encrypter == nullptr);
+  CHECK(access.user == "ann");
+  CHECK(access.password == " a b");
+}
+
 TEST_CASE("every option has one example, which names it and is accepted") {
   const ddprun::test::TempDir folder;
   const std::string secret = folder.path() / "secret";
@@ -292,8 +320,12 @@ TEST_CASE("every option has one example, which names it and is accepted") {
   REQUIRE(chmod(secret.c_str(), 0600) == 0);
   ddprun::test::TestAuthority authority;
   const auto files = authority.issue("rdzvd");
-  const std::array<std::pair<std::string, std::string>, 4> real{{
+  const std::array<std::pair<std::string, std::string>, 8> real{{
       {"--secret-file=secret", "--secret-file=" + secret},
+      {"--etcd-password-file=secret", "--etcd-password-file=" + secret},
+      {"--etcd-cert=rdzvd.pem", "--etcd-cert=" + files.certificate},
+      {"--etcd-key=rdzvd.key", "--etcd-key=" + files.key},
+      {"--etcd-ca=ca.pem", "--etcd-ca=" + authority.file()},
       {"--tls-cert=rdzvd.pem", "--tls-cert=" + files.certificate},
       {"--tls-key=rdzvd.key", "--tls-key=" + files.key},
       {"--tls-ca=ca.pem", "--tls-ca=" + authority.file()},

@@ -97,6 +97,14 @@ TEST_CASE("what no etcd answers is refused") {
   CHECK_FALSE(read_etcd_keep_alive(R"({"error":{}})").has_value());
 }
 
+TEST_CASE("a login to etcd has a user and a password, and gives a token") {
+  CHECK(etcd_login_body("ann", "a\"b\\c\n") == R"({"name":"ann","password":"a\"b\\c\u000a"})");
+  CHECK(*read_etcd_token(R"({"header":{"revision":"3"},"token":"xYz.7"})") == "xYz.7");
+  for (const char* wrong :
+       {R"({"header":{}})", R"({"token":""})", R"({"token":"a\r\nHost: b"})", R"({"token":7})"})
+    CHECK_FALSE(read_etcd_token(wrong).has_value());
+}
+
 TEST_CASE("each fault of etcd is named, with what to do") {
   const auto fault = [](unsigned status, const char* body) {
     return etcd_fault_of(status, body, "h1:2379");
@@ -108,7 +116,21 @@ TEST_CASE("each fault of etcd is named, with what to do") {
   CHECK_THAT(full.reason, Contains("h1:2379") && Contains("alarm disarm"));
   const EtcdFault user = fault(400, R"({"error":"etcdserver: user name is empty","code":3})");
   CHECK(user.kind == Kind::needs_user);
-  CHECK_THAT(user.reason, Contains("auth disable"));
+  CHECK_THAT(user.reason, Contains("--etcd-user=NAME"));
+  const EtcdFault stale = fault(401, R"({"error":"etcdserver: invalid auth token","code":16})");
+  CHECK(stale.kind == Kind::needs_user);
+  const EtcdFault old =
+      fault(400, R"({"error":"etcdserver: revision of auth store is old","code":3})");
+  CHECK(old.kind == Kind::needs_user);
+  const EtcdFault wrong = fault(
+      400,
+      R"({"error":"etcdserver: authentication failed, invalid user ID or password","code":3})");
+  CHECK(wrong.kind == Kind::refused);
+  CHECK_THAT(wrong.reason, Contains("--etcd-password-file"));
+  CHECK_THAT(fault(400, R"({"error":"etcdserver: authentication is not enabled","code":9})").reason,
+             Contains("leave out --etcd-user"));
+  CHECK_THAT(fault(403, R"({"error":"etcdserver: permission denied","code":7})").reason,
+             Contains("role grant-permission"));
   CHECK(fault(404, "404 page not found\n").kind == Kind::too_old);
   CHECK_THAT(fault(404, "").reason, Contains("etcd 3.4"));
   CHECK(fault(400, "Client sent an HTTP request to an HTTPS server.\n").kind == Kind::needs_user);
@@ -136,6 +158,9 @@ TEST_CASE("a place in etcd names its members and a prefix") {
   CHECK(place->members[2] == Endpoint("::1", 77));
   CHECK(place->prefix == "a/b");
   CHECK(parse_etcd_place("etcd://h")->prefix == "ddprun");
+  CHECK_FALSE(parse_etcd_place("etcd://h")->is_encrypted);
+  CHECK(parse_etcd_place("etcds://h/a")->is_encrypted);
+  CHECK(parse_etcd_place("etcds://h/a")->members[0].host == "h");
   CHECK(parse_etcd_place("etcd://h/")->prefix == "ddprun");
   for (const std::string wrong : {"h1:2379", "etcd://", "etcd://h1,", "etcd://h1:x", "etcd://h1:0",
                                   "etcd://h1/a b", "http://h1"})

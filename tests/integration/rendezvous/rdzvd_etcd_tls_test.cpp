@@ -1,0 +1,161 @@
+// A journal in a real etcd that encrypts, asks for certificates, or asks for a user.
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "rendezvous/etcd/etcd_connection.hpp"
+#include "rendezvous/tls/tls.hpp"
+#include "tests/integration/rendezvous/running_rdzvd.hpp"
+#include "tests/support/certificates.hpp"
+#include "tests/support/real_etcd.hpp"
+#include "tests/support/tls.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+rdzv::EtcdAccess access_with(const std::string& authorities, const TestAuthority::Files& own = {}) {
+  rdzv::CertificateSettings settings;
+  settings.authorities = {"--etcd-ca", authorities};
+  settings.certificate = {"--etcd-cert", own.certificate};
+  settings.key = {"--etcd-key", own.key};
+  settings.allows_tls12 = true;
+  auto opened = rdzv::open_tls(settings);
+  REQUIRE(opened.has_value());
+  return {opened->encrypter, "", ""};
+}
+
+/// An etcd of one member that speaks TLS and asks each client for a certificate.
+struct ClosedEtcd {
+  ClosedEtcd()
+      : server(authority.issue("etcd")),
+        client(authority.issue("rdzvd")),
+        etcd(1,
+             {"--cert-file=" + server.certificate, "--key-file=" + server.key, "--client-cert-auth",
+              "--trusted-ca-file=" + authority.file()},
+             access_with(authority.file(), client)) {}
+
+  TestAuthority authority;
+  const TestAuthority::Files server;
+  const TestAuthority::Files client;
+  RealEtcd etcd;
+};
+
+/// What an rdzvd with these options prints to stderr until it has `expected`.
+void check_warning(const Words& options, const std::string& expected) {
+  Words all{"--listen=127.0.0.1:0"};
+  all.insert(all.end(), options.begin(), options.end());
+  Rdzvd rdzvd(all);
+  const bool is_told = rdzvd.child.wait_for(
+      [&](const auto&, const auto& err) { return err.find(expected) != std::string::npos; });
+  INFO(rdzvd.child.err());
+  CHECK(is_told);
+}
+
+void etcdctl(const RealEtcd& etcd, const Words& words) {
+  ChildOptions options;
+  options.environment = {{"ETCDCTL_API", "3"}};
+  Words command{"/usr/bin/etcdctl", "--endpoints=127.0.0.1:" + std::to_string(etcd.port(0))};
+  command.insert(command.end(), words.begin(), words.end());
+  const ChildResult done = run(command, options);
+  INFO(done.out + done.err);
+  REQUIRE(done.status == 0);
+}
+
+}  // namespace
+
+TEST_CASE("rdzvd keeps its journal in an etcd that speaks TLS and asks for certificates") {
+  tls();
+  ClosedEtcd closed;
+  const Words own{"--etcd-cert=" + closed.client.certificate, "--etcd-key=" + closed.client.key};
+  Words options{"--listen=127.0.0.1:0", "--journal=" + closed.etcd.place(),
+                "--etcd-ca=" + closed.authority.file()};
+  const Words without = {options[1], options[2]};
+  options.insert(options.end(), own.begin(), own.end());
+  Rdzvd rdzvd(options);
+  REQUIRE(eventually([&] { return closed.etcd.value("ddprun/leader") == rdzvd.first_line; },
+                     std::chrono::seconds(20)));
+  CHECK(eventually(
+      [&] {
+        return run(rdzvd_command({"--status", "--endpoint=" + rdzvd.first_line})).status == 0;
+      },
+      std::chrono::seconds(20)));
+  CHECK(rdzvd.stop().status == 0);
+  CHECK(closed.etcd.value("ddprun/leader").empty());
+
+  check_warning(without, " cannot be used: it asks for a certificate: add --etcd-cert=FILE");
+  TestAuthority other("other");
+  check_warning({options[1], "--etcd-ca=" + other.file()},
+                "its certificate is signed by CN=authority, which is not in " + other.file());
+  check_warning({options[1]}, "which is not in the authorities of this machine's OpenSSL");
+  check_warning({"--journal=etcd" + closed.etcd.place().substr(5)},
+                "if it has TLS, write etcds:// in place of etcd://");
+}
+
+TEST_CASE("many large answers come through TLS, and a connection is used again") {
+  tls();
+  ClosedEtcd closed;
+  const auto client = closed.etcd.client();
+  for (int i = 0; i < 5; ++i) {
+    const std::string key = "big" + std::to_string(i);
+    const std::string value(1'000'000, static_cast<char>('a' + i));
+    REQUIRE(client->txn({{}, {rdzv::EtcdPut{key, value}}, {}}, RealEtcd::kLimit).has_value());
+    const auto page = client->range({"big", "bih", 10, 0}, RealEtcd::kLimit);
+    REQUIRE(page.has_value());
+    REQUIRE(page->keys.size() == static_cast<std::size_t>(i) + 1);
+    CHECK(page->keys.back().value == value);
+  }
+}
+
+TEST_CASE("an etcd without TLS is named where it was to have it") {
+  tls();
+  const RealEtcd etcd(1);
+  TestAuthority authority;
+  check_warning({"--journal=etcds" + etcd.place().substr(4), "--etcd-ca=" + authority.file()},
+                "if it has no TLS, write etcd:// in place of etcds://");
+}
+
+TEST_CASE("rdzvd logs in to an etcd with users") {
+  const RealEtcd etcd(1);
+  for (const Words& words :
+       {Words{"user", "add", "root:root password"}, Words{"user", "add", "rdzvd:short"},
+        Words{"role", "add", "jobs"},
+        Words{"role", "grant-permission", "jobs", "--prefix=true", "readwrite", "ddprun/"},
+        Words{"user", "grant-role", "rdzvd", "jobs"}, Words{"user", "grant-role", "root", "root"},
+        Words{"auth", "enable"}})
+    etcdctl(etcd, words);
+  const TempDir folder;
+  const std::string file = folder.path() / "password";
+  std::ofstream(file) << "short\n";
+  REQUIRE(chmod(file.c_str(), 0600) == 0);
+  const std::string journal = "--journal=" + etcd.place();
+  const std::string password = "--etcd-password-file=" + file;
+  Rdzvd rdzvd({"--listen=127.0.0.1:0", journal, "--etcd-user=rdzvd", password});
+  rdzv::EtcdClient root({{"127.0.0.1", etcd.port(0)}}, [] { return false; },
+                        {nullptr, "root", "root password"});
+  const auto leader = [&] {
+    const auto page = root.range({"ddprun/leader", "", 1, 0}, RealEtcd::kLimit);
+    return page && !page->keys.empty() ? page->keys[0].value : "";
+  };
+  CHECK(eventually([&] { return leader() == rdzvd.first_line; }, std::chrono::seconds(20)));
+  check_warning({journal}, "asks for a user: name one with --etcd-user=NAME");
+  check_warning({journal, "--etcd-user=nobody", password}, "does not know this user or password");
+  check_warning({journal + "/other", "--etcd-user=rdzvd", password}, "grant-permission");
+}
+
+TEST_CASE("TLS 1.2 is enough for etcd, and other programs with TLS are not taken for it") {
+  tls();
+  TestAuthority authority;
+  const auto own = authority.issue("other");
+  const std::uint16_t port = free_ports(1)[0];
+  Child server({"/usr/bin/openssl", "s_server", "-tls1_2", "-rev", "-accept",
+                "127.0.0.1:" + std::to_string(port), "-cert", own.certificate, "-key", own.key});
+  REQUIRE(server.wait_for_output("ACCEPT"));
+  rdzv::EtcdClient client(
+      {{"127.0.0.1", port}}, [] { return false; }, access_with(authority.file()));
+  const auto answer = client.range({"x", "", 1, 0}, RealEtcd::kLimit);
+  REQUIRE_FALSE(answer.has_value());
+  CHECK_THAT(answer.error().reason, Contains("is no etcd (it does not answer in HTTP)"));
+}
