@@ -22,6 +22,7 @@ from ddprun._programs import program
 from ddprun._version import __version__
 
 OLDEST_GLIBC = (2, 28)
+MUNGE_SOCKET = pathlib.Path("/run/munge/munge.socket.2")
 PORTS = (29400, 29500)
 FILES_OF_AGENT = 32
 FILES_OF_WORKER = 5
@@ -217,6 +218,18 @@ def debuggers() -> Iterator[Finding]:
         yield Finding(name, path or "not found", "" if path else cost)
 
 
+def protection() -> Iterator[Finding]:
+    """What several nodes may need for themselves, opened at run time."""
+    ssl = next((name for name in ("libssl.so.3", "libssl.so.1.1") if _loads(name)), "")
+    yield Finding("OpenSSL", ssl or "not found", "" if ssl else "--rdzv-tls and rdzvd --tls can't be used (Debian: libssl3; RHEL: openssl-libs)")
+    munge = _loads("libmunge.so.2")
+    running = MUNGE_SOCKET.exists()
+    found = "libmunge.so.2" if munge else "not found"
+    if munge and not running:
+        found += f", but no {MUNGE_SOCKET}"
+    yield Finding("MUNGE", found, "" if munge and running else "nodes of one user need a secret to know each other (ddprun --make-secret)")
+
+
 def ports() -> Iterator[Finding]:
     for port in PORTS:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -238,7 +251,7 @@ def ports() -> Iterator[Finding]:
 
 
 SECTIONS = (("Programs", programs), ("Python", python), ("System", system), ("GPUs", gpus), ("Containment", containment),
-            ("Limits", limits), ("Folders", folders), ("Stacks of hangs", debuggers), ("Network", ports))
+            ("Limits", limits), ("Folders", folders), ("Stacks of hangs", debuggers), ("Several nodes", protection), ("Network", ports))
 
 
 def text(sections: Iterable[tuple[str, Iterable[Finding]]]) -> str:

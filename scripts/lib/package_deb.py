@@ -56,6 +56,10 @@ def part_of(name: str) -> str:
     return "ddprun-rdzvd" if re.search(r"(^|/)_?rdzvd(\.\w+)?$", name) else "ddprun"
 
 
+# Opened at run time: for encrypted connections between nodes, and for nodes that know each other by their user.
+SUGGESTS = "libssl3 | libssl3t64 | libssl1.1, libmunge2"
+
+
 def place(file: File) -> File:
     """Where Debian has a staged file: below usr/, man pages compressed."""
     name = f"usr/{file.name}".replace("share/zsh/site-functions", "share/zsh/vendor-completions")
@@ -85,7 +89,7 @@ def control(package: str, version: str, contact: str, glibc: str, architecture: 
     section, summary, description = PARTS[package]
     binary = architecture != "all"
     lines = [f"Package: {package}", f"Version: {version}", f"Architecture: {architecture}", f"Maintainer: {contact}",
-             f"Installed-Size: {kilobytes}", *([f"Depends: libc6 (>= {glibc})"] if binary else []),
+             f"Installed-Size: {kilobytes}", *([f"Depends: libc6 (>= {glibc})", f"Suggests: {SUGGESTS}"] if binary else []),
              *(["Multi-Arch: foreign"] if not binary else []),
              f"Section: {section}", "Priority: optional", f"Description: {summary}",
              *(f" {line}" for line in description)]

@@ -206,6 +206,7 @@ class Packed(unittest.TestCase):
         fields = subprocess.run(["dpkg-deb", "-f", self.folder / "ddprun-rdzvd.deb"], capture_output=True, text=True, check=True).stdout
         self.assertIn("Version: 1.2.3-1\n", fields)
         self.assertIn("Depends: libc6 (>= 2.28)\n", fields)
+        self.assertIn("Suggests: libssl3 | libssl3t64 | libssl1.1, libmunge2\n", fields)
         subprocess.run(["dpkg-deb", "-x", self.folder / "ddprun-rdzvd.deb", self.folder / "x"], check=True)
         self.assertIn("\nExecStart=/usr/bin/rdzvd $RDZVD_JOURNAL", (self.folder / "x/lib/systemd/system/rdzvd.service").read_text())
 

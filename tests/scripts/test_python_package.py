@@ -142,7 +142,7 @@ sys.exit(3 if os.path.exists(ready) else 4)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stderr, "")
         for words in (f"{self.ddprun}: ddprun ", r"level +(tree|cgroup|pidns)\n", r"kernel +\d", r"libc +glibc 2\.\d", r"port 29500 +\w",
-                      r"open files +\w", r"ddprun finds +\w", r"Python +3\."):
+                      r"open files +\w", r"OpenSSL +\w", r"MUNGE +\w", r"ddprun finds +\w", r"Python +3\."):
             self.assertRegex(done.stdout, words if "\\" in words else re.escape(words))
 
     def test_the_doctor_tells_whether_the_bundled_trainer_runs(self):
