@@ -29,7 +29,7 @@ constexpr int kAddChainCertificate = 14;  // of openssl/ssl.h
 constexpr unsigned long kPartialChain = 0x80000;
 constexpr unsigned int kNoPartialWildcards = 4;
 
-constexpr const char* kNoCertificate =
+constexpr const char* kNotPem =
     "it has no certificate in PEM (-----BEGIN CERTIFICATE-----); openssl x509 -in FILE -inform DER "
     "makes it of one in DER";
 
@@ -100,7 +100,7 @@ std::string trust(const Functions& call, Context* context, const CertificateSett
     ++count;
   }
   call.clear_errors();
-  return count > 0 ? "" : about(file, kNoCertificate);
+  return count > 0 ? "" : about(file, kNotPem);
 }
 
 /// The first one is of this side, those behind it lead to its authority.
@@ -108,7 +108,7 @@ std::string use_chain(const Functions& call, Context* context, const PemFile& fi
                       const std::string& text) {
   const BioHolder memory = memory_with(call, text);
   const auto own = next_certificate(call, memory.get());
-  if (!own) return about(file, kNoCertificate);
+  if (!own) return about(file, kNotPem);
   if (const std::string why = why_not_now(call, own.get()); !why.empty())
     return about(file, fmt::format("the certificate ({}) {}: renew it, or set this machine's clock",
                                    subject_of(call, own.get()), why));
