@@ -27,11 +27,11 @@
 #include "base/version.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/listen.hpp"
-#include "rendezvous/daemon/shared_service.hpp"
 #include "rendezvous/service/journal_file.hpp"
 #include "rendezvous/service/running_file.hpp"
 #include "rendezvous/service/secret_folder.hpp"
 #include "rendezvous/service/service_server.hpp"
+#include "rendezvous/shared/shared_service.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::rdzv {

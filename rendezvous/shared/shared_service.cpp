@@ -1,4 +1,4 @@
-#include "rendezvous/daemon/shared_service.hpp"
+#include "rendezvous/shared/shared_service.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
