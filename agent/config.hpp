@@ -20,6 +20,7 @@
 #include "proto/credentials.hpp"
 #include "proto/encryption.hpp"
 #include "proto/job_settings.hpp"
+#include "rendezvous/etcd/etcd_url.hpp"
 #include "rendezvous/service/hosting.hpp"
 
 namespace ddprun::agent {
@@ -60,6 +61,10 @@ struct RendezvousSettings {
   std::vector<std::uint16_t> more_ports;
   /// Of further rdzvd that share a journal with the one at the endpoint, each with its port.
   std::vector<Endpoint> more_endpoints;
+  /// The nodes meet over etcd, and these endpoints are its members: the service is in agents of the
+  /// job, which stand in etcd below this prefix. None: the service is at the endpoint.
+  std::optional<rdzv::EtcdPlace> etcd;
+  bool may_host = true;  ///< with etcd: this agent may have the service
   rdzv::HostingWish hosting = rdzv::HostingWish::automatic;
   /// The workers' store is reached at the endpoint, too, as under torchrun's static rendezvous.
   bool one_port = false;

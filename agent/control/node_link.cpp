@@ -17,6 +17,7 @@
 #include "base/boot_clock.hpp"
 #include "base/bounded_write.hpp"
 #include "base/no_descriptor.hpp"
+#include "base/start_thread.hpp"
 #include "proto/environment_names.hpp"
 
 namespace ddprun::agent {
@@ -30,9 +31,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLingerStep = 2ms;
 constexpr auto kSayLingerAfter = 2s;
+constexpr auto kFarewellLimit = 1s;
 constexpr auto kOwnNameLimit = 2s;  // for a resolver that does not know it
 // What the service itself waits beyond a lease, and some of a slow machine.
 constexpr auto kLingerMargin = 3s;
+// 50 questions of all nodes a second while all is well, 5,000 while none leads.
+constexpr auto kSlotsPausePerNode = 20ms;
+constexpr auto kAskPausePerNode = 200us;
 
 /// Unique among all agents that ever were.
 std::string new_agent_id(const std::string& node_name) {
@@ -40,14 +45,20 @@ std::string new_agent_id(const std::string& node_name) {
   return fmt::format("{}-{}-{:08x}", node_name, getpid(), random());
 }
 
+/// For people.
+std::string service_name(const RendezvousSettings& settings) {
+  if (settings.etcd) return rdzv::to_string(*settings.etcd);
+  std::string name = to_string(settings.endpoint);
+  if (const auto& more = settings.more_ports; !more.empty())
+    name += fmt::format(" to {}", more.back());
+  for (const Endpoint& more : settings.more_endpoints) name += "," + to_string(more);
+  return name;
+}
+
 rdzv::SessionSettings session_settings(const AgentConfig& config) {
   rdzv::SessionSettings session;
   session.agent = new_agent_id(config.node_name);
-  session.service = to_string(config.rendezvous->endpoint);
-  if (const auto& more = config.rendezvous->more_ports; !more.empty())
-    session.service += fmt::format(" to {}", more.back());
-  for (const Endpoint& more : config.rendezvous->more_endpoints)
-    session.service += "," + to_string(more);
+  session.service = service_name(*config.rendezvous);
   session.lease = config.rendezvous->lease;
   session.join_timeout = config.job.join_timeout;
   session.lost_timeout = config.rendezvous->lost_timeout;
@@ -55,21 +66,58 @@ rdzv::SessionSettings session_settings(const AgentConfig& config) {
   return session;
 }
 
-rdzv::ServicePlace service_place(const AgentConfig& config, ServiceHost& host) {
+/// `finder`: null where the service is at the endpoint.
+rdzv::ServicePlace service_place(const AgentConfig& config, ServiceHost& host,
+                                 rdzv::ServiceFinder* finder) {
   const RendezvousSettings& settings = *config.rendezvous;
   rdzv::ServicePlace place;
   place.host = settings.endpoint.host;
   place.port = *settings.endpoint.port;
-  place.socket = settings.socket;
-  place.more_ports = settings.more_ports;
-  place.more_hosts = settings.more_endpoints;
   place.run_id = config.run_id;
   place.secret = settings.secret;
   place.needs_proof = settings.needs_proof;
   place.credentials = settings.credentials;
   place.encrypter = settings.encrypter;
+  place.finder = finder;
+  if (finder != nullptr) return place;
+  place.socket = settings.socket;
+  place.more_ports = settings.more_ports;
+  place.more_hosts = settings.more_endpoints;
   place.own = &host;
   return place;
+}
+
+/// All nodes know how many there may be, so etcd is not asked more often by more of them.
+/// Null: the service is at the endpoint.
+std::unique_ptr<rdzv::EtcdRendezvous> over_etcd(asio::io_context& context,
+                                                const AgentConfig& config) {
+  const RendezvousSettings& settings = *config.rendezvous;
+  if (!settings.etcd) return nullptr;
+  rdzv::EtcdRendezvousSettings over;
+  over.etcd = rdzv::etcd_place_of_run(*settings.etcd, config.run_id);
+  over.local_addr = settings.local_addr;
+  const auto& encrypter = settings.encrypter;
+  over.may_host = settings.may_host && (!encrypter || encrypter->why_no_service().empty());
+  if (config.ports) {
+    over.port_first = config.ports->first;
+    over.port_last = config.ports->last;
+  }
+  over.slots_every = std::max(over.slots_every, kSlotsPausePerNode * config.job.max_nodes);
+  over.ask_pause = std::max(over.ask_pause, std::chrono::ceil<std::chrono::milliseconds>(
+                                                kAskPausePerNode * config.job.max_nodes));
+  over.on_warning = [&context](const std::string& line) {
+    asio::post(context, [line] { spdlog::warn("the rendezvous here: {}", line); });
+  };
+  over.on_info = [&context](const std::string& line) {
+    asio::post(context, [line] { spdlog::info("the rendezvous here: {}", line); });
+  };
+  over.on_listening = [&context, knows_clients = !settings.secret.empty() ||
+                                                 (encrypter && encrypter->checks_clients())](
+                          const Endpoint& bound) {
+    if (knows_clients || is_loopback(bound.host)) return;
+    asio::post(context, [place = to_string(bound)] { warn_of_no_secret(place); });
+  };
+  return std::make_unique<rdzv::EtcdRendezvous>(context, std::move(over));
 }
 
 }  // namespace
@@ -82,7 +130,9 @@ NodeLink::NodeLink(asio::io_context& context, const AgentConfig& config, warden:
       warden_(warden),
       events_(std::move(events)),
       host_(context, config, host_events()),
-      session_(context, session_settings(config), service_place(config, host_), session_events()),
+      over_etcd_(over_etcd(context, config)),
+      session_(context, session_settings(config), service_place(config, host_, over_etcd_.get()),
+               session_events()),
       needs_host_(config.chaos && config.chaos->has(ChaosFault::service)),
       resolver_(context),
       name_timer_(context),
@@ -119,6 +169,11 @@ void NodeLink::start(const ConnectionShares& shares) {
     handover_.emplace(rdzv::StoreHandover::Settings{
         .parked_max = shares.parked,
         .on_first_client = [this] { asio::post(context_, events_.store_is_wanted); }});
+  if (over_etcd_) {
+    const ErrorCode failed =
+        over_etcd_->start(agent_service_settings(context_, config_, shares.newcomers));
+    if (failed) return fail("ddprun cannot ask etcd: " + why_no_thread(failed));
+  }
   if (const ErrorCode failed = session_.start())
     fail("ddprun cannot wait for the rendezvous: " + why_no_descriptor(failed));
 }
@@ -147,11 +202,11 @@ void NodeLink::note_connection() {
     own_addr_ = host_.listen_addr();  // our own connection to it crosses no network
   } else {
     own_addr_ = session_.connection().local_addr();
+    service_host_ = session_.connection().host();
     warden_.hold_connection(session_.connection().descriptor());
     is_connection_held_ = true;
     // The service is on this machine, under a name by which others see another address of it.
-    const std::string& host = settings_.endpoint.host;
-    if (is_loopback(own_addr_) && !is_loopback(host) && host != "localhost")
+    if (is_loopback(own_addr_) && !leads_to_itself(service_host_))
       own_addr_ = own_addr_.find(':') == std::string::npos ? "0.0.0.0" : "::";
   }
   if (!settings_.local_addr.empty()) own_addr_ = settings_.local_addr;
@@ -161,7 +216,7 @@ void NodeLink::note_connection() {
     spdlog::warn(
         "the rendezvous at {} has no secret, so this node's secret proves nothing; "
         "--rdzv-auth=required refuses such a rendezvous",
-        to_string(settings_.endpoint));
+        service_name(settings_));
   }
   if (std::exchange(is_met_, true)) return;
   // The workers' environment depends on this machine's own name.
@@ -179,6 +234,7 @@ void NodeLink::meet() {
 }
 
 void NodeLink::note_welcome(const proto::Welcome& welcome) {
+  if (over_etcd_) over_etcd_->note_welcome();
   if (!needs_host_) return;
   if (welcome.in_agent) {
     needs_host_ = false;
@@ -205,7 +261,7 @@ std::string NodeLink::public_addr() const {
   if (!settings_.local_addr.empty()) return own_addr_;
   if (host_.is_here()) return host_.public_addr();
   const bool any = own_addr_ == "0.0.0.0" || own_addr_ == "::";
-  return any ? settings_.endpoint.host : own_addr_;
+  return any ? service_host_ : own_addr_;
 }
 
 /// Gloo meets at the address of the machine's own name. Where that is a loopback address, as on
@@ -236,14 +292,29 @@ void NodeLink::close_store() {
 
 /// Until the other nodes know the outcome, or the user does not wait for that.
 void NodeLink::linger() {
-  rdzv::ServiceServer* server = host_.server();
-  if (server == nullptr) return;
+  if (over_etcd_ && over_etcd_->is_candidate()) wait_for_farewell();
+  if (host_.server() != nullptr || over_etcd_) wait_for_others();
+  if (over_etcd_) over_etcd_->end();
+}
+
+/// The service may be here: it closes the connection once this node's last word is durable. Without
+/// that the next one that leads would wait for this node's lease.
+void NodeLink::wait_for_farewell() {
+  pollfd connection{session_.connection().descriptor(), POLLRDHUP, 0};
+  if (connection.fd >= 0)
+    poll(&connection, 1, static_cast<int>(std::chrono::milliseconds(kFarewellLimit).count()));
+}
+
+void NodeLink::wait_for_others() {
+  const auto is_done = [this] {
+    return over_etcd_ ? !over_etcd_->is_ending() : host_.server()->is_idle();
+  };
   const auto began_at = Clock::now();
   const auto limit = began_at + settings_.lease + kLingerMargin;
   warden_.ends_within(
       std::chrono::ceil<std::chrono::milliseconds>(limit - began_at + kLingerMargin));
   bool said = false;
-  while (!server->is_idle() && Clock::now() < limit) {
+  while (!is_done() && Clock::now() < limit) {
     if (!said && Clock::now() >= began_at + kSayLingerAfter) {
       said = true;
       write_within(STDERR_FILENO,

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,7 @@
 #include "agent/control/service_host.hpp"
 #include "agent/workers/open_files.hpp"
 #include "rendezvous/client/resolver.hpp"
+#include "rendezvous/shared/etcd_rendezvous.hpp"
 #include "rendezvous/store/store_handover.hpp"
 #include "warden/warden_link.hpp"
 
@@ -53,8 +55,10 @@ class NodeLink final : public MembershipLink {
     return session_.job_time_of_origin(origin);
   }
 
-  /// Whether the service is here.
+  /// Whether the service is here, and ends with this agent.
   [[nodiscard]] bool is_host() const { return host_.is_here(); }
+  /// Whether it is, or may yet be.
+  [[nodiscard]] bool may_host() const { return host_.is_here() || over_etcd_ != nullptr; }
   /// Numeric: on which this node listens for others.
   [[nodiscard]] const std::string& own_addr() const { return own_addr_; }
   /// By which others reach this node: numeric, or a name that they look up.
@@ -79,6 +83,8 @@ class NodeLink final : public MembershipLink {
  private:
   [[nodiscard]] ServiceHost::Events host_events();
   [[nodiscard]] RemoteMembership::Events session_events();
+  void wait_for_farewell();
+  void wait_for_others();
   void fail(const std::string& problem);
   void note_connection();
   void note_welcome(const proto::Welcome& welcome);
@@ -92,6 +98,7 @@ class NodeLink final : public MembershipLink {
   const Events events_;
   std::optional<rdzv::StoreHandover> handover_;  // where the store is behind the service's port
   ServiceHost host_;                             // its thread uses that
+  const std::unique_ptr<rdzv::EtcdRendezvous> over_etcd_;  // null: the service is at the endpoint
   RemoteMembership session_;
   bool has_failed_ = false;
   bool is_met_ = false;
@@ -101,7 +108,8 @@ class NodeLink final : public MembershipLink {
   bool is_connection_held_ = false;  // by the warden, too
   std::optional<rdzv::SessionClock::time_point> lease_end_;
   std::string own_addr_;
-  rdzv::Resolver resolver_;  // of this machine's own name
+  std::string service_host_;  // of the service that was reached last
+  rdzv::Resolver resolver_;   // of this machine's own name
   boost::asio::steady_timer name_timer_;
   boost::asio::steady_timer cut_timer_;
 };

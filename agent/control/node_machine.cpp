@@ -239,9 +239,11 @@ void NodeMachine::announce_wait(Context& context) {
     line += fmt::format("; being checked: {}", fmt::join(waiting.checked, ", "));
   if (!waiting.missing.empty())
     line += fmt::format("; missing: {}", fmt::join(waiting.missing, ", "));
-  if (config_.rendezvous && leads_to_itself(config_.rendezvous->endpoint.host))
-    line += fmt::format("; only agents on this machine can join ({})",
-                        to_string(config_.rendezvous->endpoint));
+  const auto& meeting = config_.rendezvous;
+  const bool has_other_addr = meeting && meeting->etcd && !meeting->local_addr.empty();
+  if (meeting && leads_to_itself(meeting->endpoint.host) && !has_other_addr)
+    line +=
+        fmt::format("; only agents on this machine can join ({})", to_string(meeting->endpoint));
   const auto left = std::chrono::ceil<std::chrono::seconds>(waiting.left).count();
   line += waiting.nodes >= waiting.min_nodes
               ? fmt::format("; the job starts with these in {} s", left)

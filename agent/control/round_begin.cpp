@@ -54,14 +54,14 @@ void Agent::end_check(CheckEnded ended) {
 
 /// For which there are descriptors.
 std::uint64_t Agent::store_clients_max() const {
-  const bool is_host = nodes_ != nullptr && nodes_->is_host();
-  return is_host ? connection_shares(config_, open_files_).store_clients
-                 : open_files_.store_clients;
+  const bool is_shared = nodes_ != nullptr && nodes_->may_host();
+  return is_shared ? connection_shares(config_, open_files_).store_clients
+                   : open_files_.store_clients;
 }
 
 /// Once, where this node has the rendezvous.
 void Agent::warn_of_few_files() {
-  if (nodes_ == nullptr || !nodes_->is_host() || std::exchange(has_compared_files_, true)) return;
+  if (nodes_ == nullptr || !nodes_->may_host() || std::exchange(has_compared_files_, true)) return;
   const std::string line = too_few_for_nodes(config_, open_files_);
   if (!line.empty()) spdlog::warn("{}", line);
 }

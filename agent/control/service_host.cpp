@@ -24,6 +24,34 @@ std::string program_in(const std::string& owner) {
 
 }  // namespace
 
+void warn_of_no_secret(const std::string& place) {
+  spdlog::warn(
+      "anybody who can connect to {} can join this job or stop it, because it has no secret; make "
+      "one with ddprun --make-secret and copy it to each node",
+      place);
+}
+
+rdzv::ServiceServerSettings agent_service_settings(boost::asio::io_context& context,
+                                                   const AgentConfig& config,
+                                                   std::size_t newcomers_max) {
+  rdzv::ServiceServerSettings settings;
+  settings.service.only_run_id = config.run_id;
+  settings.service.lease = config.rendezvous->lease;
+  settings.secret = config.rendezvous->secret;
+  settings.encrypter = config.rendezvous->encrypter;
+  rdzv::Newcomers::Limits& newcomers = settings.newcomers;
+  settings.has_few_files = newcomers_max < newcomers.places;
+  newcomers.places = std::min(newcomers.places, newcomers_max);
+  newcomers.places_per_addr =
+      std::clamp<std::size_t>(newcomers.places / 4, 1, newcomers.places_per_addr);
+  settings.check_uid = !config.store_users.any;
+  settings.allowed_uids.assign(config.store_users.uids.begin(), config.store_users.uids.end());
+  settings.on_warning = [&context](const std::string& line) {
+    boost::asio::post(context, [line] { spdlog::warn("{}", line); });
+  };
+  return settings;
+}
+
 ServiceHost::ServiceHost(boost::asio::io_context& context, const AgentConfig& config, Events events)
     : context_(context),
       config_(config),
@@ -110,24 +138,11 @@ std::string ServiceHost::serve(rdzv::StoreListener listener) {
   if (settings_.encrypter && !settings_.encrypter->why_no_service().empty())
     return "this node runs the rendezvous, and " + settings_.encrypter->why_no_service();
   if (std::string problem = make_secret(); !problem.empty()) return problem;
-  rdzv::ServiceServerSettings settings;
-  settings.service.only_run_id = config_.run_id;
-  settings.service.lease = settings_.lease;
+  rdzv::ServiceServerSettings settings = agent_service_settings(context_, config_, newcomers_max_);
   settings.running_folder = rdzv::RunningFile::kFolder;
   settings.secret = secret_;
   settings.credential = credential_;
-  settings.encrypter = settings_.encrypter;
-  rdzv::Newcomers::Limits& newcomers = settings.newcomers;
-  settings.has_few_files = newcomers_max_ < newcomers.places;
-  newcomers.places = std::min(newcomers.places, newcomers_max_);
-  newcomers.places_per_addr =
-      std::clamp<std::size_t>(newcomers.places / 4, 1, newcomers.places_per_addr);
-  settings.check_uid = !config_.store_users.any;
-  settings.allowed_uids.assign(config_.store_users.uids.begin(), config_.store_users.uids.end());
   settings.on_store_client = events_.on_store_client;
-  settings.on_warning = [&context = context_](const std::string& line) {
-    boost::asio::post(context, [line] { spdlog::warn("{}", line); });
-  };
   auto server = rdzv::ServiceServer::start(std::move(listener), std::move(settings));
   if (!server) {
     const bool thread = server.error().value() == EAGAIN;
@@ -150,10 +165,7 @@ std::string ServiceHost::kill_and_restart() {
 void ServiceHost::warn_of_no_secret() const {
   const bool knows_clients = settings_.encrypter && settings_.encrypter->checks_clients();
   if (secret_.empty() && !knows_clients && !is_loopback(listen_addr_)) {
-    spdlog::warn(
-        "anybody who can connect to {} can join this job or stop it, because it has no secret; "
-        "make one with ddprun --make-secret and copy it to each node",
-        to_string(endpoint_));
+    ddprun::agent::warn_of_no_secret(to_string(endpoint_));
   }
 }
 

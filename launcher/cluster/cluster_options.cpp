@@ -74,6 +74,7 @@ class ClusterOptions {
       if (options.rdzv_endpoint && node_.node_rank) take_backend();
       return {};
     }
+    if (meets_over_etcd(options)) return {};  // which is none of the nodes
     if (!node_.first_host) {
       if (node_.endpoint_advice.empty()) return {};
       return usage_error(

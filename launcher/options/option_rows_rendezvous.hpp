@@ -85,12 +85,14 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "NAME",
-        .help = "How several nodes meet: static, c10d; one node needs none",
-        .more = "static: the node with --node-rank=0 serves --master-addr and --master-port, and "
-                "each node knows its rank. c10d: the same command on each node; the node that has "
-                "the endpoint's address serves it. With both, the job ends if that node is lost "
-                "and does not come back; with rdzvd on another machine it does not. etcd and "
-                "etcd-v2 are accepted for one node, and have no effect there.",
+        .help = "How several nodes meet: static, c10d, etcd; one node needs none",
+        .more =
+            "static: the node with --node-rank=0 serves --master-addr and --master-port, and "
+            "each node knows its rank. c10d: the same command on each node; the node that has "
+            "the endpoint's address serves it. With both, the job ends if that node is lost "
+            "and does not come back; with rdzvd on another machine it does not. etcd or etcd-v2: "
+            "over an etcd 3.4 or newer, at its address as the endpoint, without rdzvd; one of "
+            "the first three nodes serves the job, and another one if that is lost.",
         .default_value = "static",
         .example = "ddprun --rdzv-backend=c10d --nnodes=2 --rdzv-endpoint=node1 train.py",
     },
@@ -105,7 +107,8 @@ inline constexpr std::array kRendezvousRows = {
         .more = "Name or address of one of the nodes, or of a machine that runs rdzvd. [::1]:29500 "
                 "for IPv6. The default port is 29400. With the static backend it is MASTER_ADDR "
                 "and MASTER_PORT. Several with commas between them: those of rdzvd that share a "
-                "journal in etcd.",
+                "journal in etcd, or with --rdzv-backend=etcd members of etcd, with 2379 as their "
+                "default port.",
         .example = "ddprun --rdzv-endpoint=node1:29400 --nnodes=2 --rdzv-backend=c10d train.py",
     },
     OptionRow{
@@ -115,13 +118,15 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "KEY=VALUE,...",
         .help = "Settings of the rendezvous: join_timeout, last_call_timeout, "
-                "keep_alive_interval, keep_alive_max_attempt, lost_timeout (seconds), is_host",
+                "keep_alive_interval, keep_alive_max_attempt, lost_timeout (seconds), is_host, "
+                "etcd_prefix",
         .more =
             "For several nodes. join_timeout or timeout: seconds within which a round must form "
             "(600); last_call_timeout: how long to wait for more nodes when MIN have joined (30); "
             "keep_alive_interval and keep_alive_max_attempt: a node that is silent for their "
             "product (5 x 3) is lost; is_host: 1 runs the rendezvous on this machine, 0 does not; "
-            "lost_timeout: how long the job waits for a lost rendezvous (300). torchrun's other "
+            "lost_timeout: how long the job waits for a lost rendezvous (300); etcd_prefix: where "
+            "etcd has the job's keys (ddprun). torchrun's other "
             "keys are accepted; an unknown key causes one warning, with the nearest known key.",
         .example = "ddprun --rdzv-conf=join_timeout=1800 --nnodes=2 --rdzv-backend=c10d "
                    "--rdzv-endpoint=node1 train.py",

@@ -179,6 +179,11 @@ struct LaunchOptions {
   std::vector<std::string> warnings;
 };
 
+/// The nodes of the job meet over an etcd that runs elsewhere.
+[[nodiscard]] inline bool meets_over_etcd(const LaunchOptions& options) {
+  return options.rdzv_backend == "etcd" || options.rdzv_backend == "etcd-v2";
+}
+
 /// Checks what no single row can check and gives the values their types.
 Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
                                       const Environment& environment);

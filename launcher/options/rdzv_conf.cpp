@@ -139,12 +139,13 @@ Outcome<std::chrono::milliseconds> lease_of(const RdzvConf& conf) {
   return times * interval;
 }
 
-std::string keys_without_effect(const RdzvConf& conf) {
+std::string keys_without_effect(const RdzvConf& conf, bool over_etcd) {
   std::string keys;
   for (const RdzvConf::Setting& setting : conf.settings) {
     const auto known = std::find_if(kKnownKeys.begin(), kKnownKeys.end(),
                                     [&](const KnownKey& row) { return row.name == setting.key; });
     const bool file_store = setting.key == "store_type" && setting.value != "tcp";
+    if (over_etcd && (setting.key == "protocol" || setting.key == "etcd_prefix")) continue;
     if (file_store || (known != kKnownKeys.end() && known->of_etcd))
       keys += (keys.empty() ? "" : ", ") + setting.key;
   }

@@ -37,6 +37,7 @@ Outcome<RdzvConf> parse_rdzv_conf(std::string_view text);
 Outcome<std::chrono::milliseconds> lease_of(const RdzvConf& conf);
 
 /// The keys given that mean nothing to a job of several nodes, with commas between them.
-std::string keys_without_effect(const RdzvConf& conf);
+/// `over_etcd`: its nodes meet over etcd.
+std::string keys_without_effect(const RdzvConf& conf, bool over_etcd);
 
 }  // namespace ddprun::launcher

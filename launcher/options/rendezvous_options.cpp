@@ -112,8 +112,10 @@ Outcome<void> take_endpoints(const ParsedCommandLine& parsed, const std::string&
     return usage_error(parsed.spelling("rdzv-endpoint") + ": expected at most " +
                        std::to_string(kEndpointsMax) + " endpoints");
   if (endpoints.size() > 1 && options.rdzv_backend == "static")
-    return usage_error(parsed.spelling("rdzv-endpoint") +
-                       ": several endpoints are those of several rdzvd; add --rdzv-backend=c10d");
+    return usage_error(
+        parsed.spelling("rdzv-endpoint") +
+        ": several endpoints are those of several rdzvd; add --rdzv-backend=c10d (or etcd, "
+        "if they are members of etcd)");
   options.rdzv_endpoint = std::move(endpoints.front());
   options.more_endpoints.assign(std::make_move_iterator(endpoints.begin() + 1),
                                 std::make_move_iterator(endpoints.end()));

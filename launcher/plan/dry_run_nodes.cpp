@@ -9,11 +9,17 @@
 #include "base/describe.hpp"
 #include "launcher/options/enum_words.hpp"
 #include "proto/environment_names.hpp"
+#include "rendezvous/etcd/etcd_url.hpp"
 
 namespace ddprun::launcher {
 namespace {
 
 std::string hosting_text(const LaunchPlan& plan, const agent::RendezvousSettings& settings) {
+  if (settings.etcd)
+    return fmt::format(
+        "{}one of the job's first three agents; its address stands in etcd, below {}",
+        settings.may_host ? "" : "another node: ",
+        rdzv::etcd_place_of_run(*settings.etcd, plan.agent.run_id).prefix);
   if (settings.hosting == rdzv::HostingWish::other_rank) return "the node with rank 0";
   if (!plan.hosting)
     return fmt::format("not known: {} does not resolve now", settings.endpoint.host);
@@ -22,6 +28,7 @@ std::string hosting_text(const LaunchPlan& plan, const agent::RendezvousSettings
 }
 
 std::string endpoint_text(const agent::RendezvousSettings& settings) {
+  if (settings.etcd) return rdzv::to_string(*settings.etcd);
   if (!settings.more_endpoints.empty()) {
     std::string text = to_string(settings.endpoint);
     for (const Endpoint& more : settings.more_endpoints) text += ", " + to_string(more);
@@ -35,6 +42,10 @@ std::string endpoint_text(const agent::RendezvousSettings& settings) {
 std::vector<std::string> more_endpoints(const agent::RendezvousSettings& settings) {
   std::vector<std::string> texts;
   for (const Endpoint& more : settings.more_endpoints) texts.push_back(to_string(more));
+  if (!settings.etcd) return texts;
+  const auto& members = settings.etcd->members;
+  for (auto member = members.begin() + 1; member != members.end(); ++member)
+    texts.push_back(to_string(*member));
   return texts;
 }
 
@@ -123,6 +134,7 @@ nlohmann::ordered_json rendezvous_json(const LaunchPlan& plan) {
       {"endpoint", to_string(settings.endpoint)},
       {"more_ports", settings.more_ports},
       {"more_endpoints", more_endpoints(settings)},
+      {"etcd_prefix", settings.etcd ? Json(settings.etcd->prefix) : Json(nullptr)},
       {"hosted_here", plan.hosting ? Json(plan.hosting->here) : Json(nullptr)},
       {"hosted_by", hosting_text(plan, settings)},
       {"secret", !settings.secret.empty()},

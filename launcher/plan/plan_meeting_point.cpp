@@ -39,7 +39,7 @@ void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
     plan.agent.master_addr = options.rdzv_endpoint->host;
     if (options.rdzv_endpoint->port) plan.agent.master_port = *options.rdzv_endpoint->port;
   }
-  if (options.rdzv_backend.starts_with("etcd"))
+  if (meets_over_etcd(options))
     plan.warnings.push_back("--rdzv-backend=" + options.rdzv_backend +
                             ": a job of one node needs no etcd; the option has no effect");
 }

@@ -152,14 +152,27 @@ Outcome<void> meet_by_rank(const Given& given, LaunchPlan& plan, RendezvousSetti
   return {};
 }
 
+/// Where each node has the same command, its rank is a wish, and the first node's store is chosen
+/// by that node.
+void take_wishes(const LaunchOptions& options, LaunchPlan& plan, RendezvousSettings& settings) {
+  if (!options.master_addr.empty() || options.master_port) {
+    plan.warnings.push_back(
+        fmt::format("--master-addr and --master-port have no effect with --rdzv-backend={}: the "
+                    "node of group rank 0 chooses them",
+                    options.rdzv_backend));
+  }
+  settings.node_rank = options.node_rank;
+  if (settings.node_rank >= options.nodes.max) {
+    plan.warnings.push_back(fmt::format("{} has no effect: with {} node ranks are 0 to {}",
+                                        options.node_rank_spelling, options.nodes.spelling,
+                                        options.nodes.max - 1));
+    settings.node_rank.reset();
+  }
+}
+
 /// The c10d rendezvous: the same command on each node, and one of them has the endpoint's address.
 Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
   const LaunchOptions& options = given.options;
-  if (options.rdzv_backend != "c10d") {
-    return usage_error("--rdzv-backend=" + options.rdzv_backend +
-                       ": not supported for several nodes yet; use --rdzv-backend=c10d "
-                       "--rdzv-endpoint=HOST, where HOST is one of the nodes or runs rdzvd");
-  }
   settings.endpoint = options.rdzv_endpoint.value_or(Endpoint("localhost", std::nullopt));
   if (const auto completed = complete_port(settings.endpoint, kDynamicPort); !completed)
     return completed.error();
@@ -167,11 +180,7 @@ Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousS
   for (Endpoint& more : settings.more_endpoints)
     if (const auto completed = complete_port(more, kDynamicPort); !completed)
       return completed.error();
-  if (!options.master_addr.empty() || options.master_port) {
-    plan.warnings.emplace_back(
-        "--master-addr and --master-port have no effect with --rdzv-backend=c10d: the node of "
-        "group rank 0 chooses them");
-  }
+  take_wishes(options, plan, settings);
   const auto& ports = plan.cluster.ports;
   if (!ports.empty()) settings.more_ports.assign(ports.begin() + 1, ports.end());
   if (plan.cluster.is_first_host) {
@@ -186,13 +195,27 @@ Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousS
           "--rdzv-conf=is_host=1 has no effect: --rdzv-endpoint names several rdzvd");
     settings.hosting = rdzv::HostingWish::several_rdzvd;
   }
-  settings.node_rank = options.node_rank;
-  if (settings.node_rank >= options.nodes.max) {
-    plan.warnings.push_back(fmt::format("{} has no effect: with {} node ranks are 0 to {}",
-                                        options.node_rank_spelling, options.nodes.spelling,
-                                        options.nodes.max - 1));
-    settings.node_rank.reset();
-  }
+  return {};
+}
+
+/// torchrun's rendezvous in etcd: the service is in agents of the job, and etcd has its place.
+Outcome<void> meet_over_etcd(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+  const LaunchOptions& options = given.options;
+  auto etcd = plan_etcd(options);
+  if (!etcd) return etcd.error();
+  settings.endpoint = etcd->members.front();
+  settings.etcd = std::move(*etcd);
+  settings.hosting = rdzv::HostingWish::not_host;
+  take_wishes(options, plan, settings);
+  const auto is_host = options.rdzv_conf.boolean("is_host");
+  settings.may_host = is_host.value_or(true);
+  if (settings.may_host && is_host)
+    plan.warnings.push_back("--rdzv-conf=is_host=1 has no effect with --rdzv-backend=" +
+                            options.rdzv_backend + ": the job's first agents run the rendezvous");
+  if (!options.run_id)
+    plan.warnings.push_back(
+        "no --rdzv-id is given: all jobs without one that use this etcd are "
+        "one job; give each an ID of its own");
   return {};
 }
 
@@ -219,7 +242,7 @@ Outcome<void> check_endpoint(const Given& given, const RendezvousSettings& setti
                        " leads every node to itself; give a name or an address of the node where "
                        "all of them meet");
   }
-  if (!leads_to_itself(settings.endpoint.host)) return {};
+  if (settings.etcd || !leads_to_itself(settings.endpoint.host)) return {};
   if (slurm_nodes(given.environment) > 1) {
     return usage_error(
         shown +
@@ -247,7 +270,7 @@ Outcome<void> take_local_addr(const Given& given, LaunchPlan& plan, RendezvousSe
                        "machine");
   }
   settings.local_addr = *addr;
-  if (is_loopback(*addr) && !leads_to_itself(settings.endpoint.host))
+  if (is_loopback(*addr) && (settings.etcd || !leads_to_itself(settings.endpoint.host)))
     plan.warnings.push_back(typed + ": other machines cannot reach this node there");
   return {};
 }
@@ -273,7 +296,7 @@ Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSetting
   for (const char* key : {"timeout", "join_timeout"}) {
     if (const auto wait = conf.seconds(key)) job.join_timeout = *wait;
   }
-  if (const auto keys = keys_without_effect(conf); !keys.empty())
+  if (const auto keys = keys_without_effect(conf, settings.etcd.has_value()); !keys.empty())
     plan.warnings.push_back("--rdzv-conf: without effect here: " + keys);
   return {};
 }
@@ -309,7 +332,9 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
   if (options.ssh_node) {
     meet_over_ssh(given, plan, settings);
   } else {
-    const auto meet = options.rdzv_backend == "static" ? meet_by_rank : meet_at_endpoint;
+    const auto meet = options.rdzv_backend == "static" ? meet_by_rank
+                      : meets_over_etcd(options)       ? meet_over_etcd
+                                                       : meet_at_endpoint;
     if (const auto met = meet(given, plan, settings); !met) return met.error();
     if (const auto checked = check_endpoint(given, settings, plan); !checked)
       return checked.error();
@@ -319,7 +344,8 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
     if (const auto taken = take_tls(options, probes, plan, settings); !taken) return taken.error();
   }
   if (const auto taken = take_times(given, plan, settings); !taken) return taken.error();
-  if (options.request != Request::run) plan.hosting = hosting_now(settings, probes);
+  if (options.request != Request::run && !settings.etcd)
+    plan.hosting = hosting_now(settings, probes);
 
   plan.agent.run_id = options.run_id.value_or(std::string(proto::kDefaultRunId));
   plan.agent.boot_id = probes.boot_id();

@@ -34,6 +34,11 @@ Outcome<void> check_chaos(const LaunchPlan& plan) {
         "nodes with --nnodes",
         to_string(fault)));
   }
+  if (plan.agent.chaos->has(agent::ChaosFault::service) && rendezvous->etcd) {
+    return usage_error(
+        "--chaos with service: with etcd an agent's rendezvous cannot be killed alone; leave "
+        "service out, and kill the ddprun of a node yourself (kill -9 PID)");
+  }
   if (plan.agent.chaos->has(agent::ChaosFault::service) &&
       rendezvous->hosting == rdzv::HostingWish::several_rdzvd) {
     return usage_error(

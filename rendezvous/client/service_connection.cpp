@@ -67,6 +67,7 @@ void ServiceConnection::connect() {
   if (is_cut_) return;
   if (!place_.socket.empty()) return connect_to_socket();
   if (place_.own != nullptr && place_.own->is_here()) return connect_to_own();
+  if (place_.finder != nullptr) return ask_finder();
   hosts_.begin();
   try_host();
 }

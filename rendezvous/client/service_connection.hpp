@@ -20,6 +20,7 @@
 #include "rendezvous/client/credential_reader.hpp"
 #include "rendezvous/client/own_service.hpp"
 #include "rendezvous/client/resolver.hpp"
+#include "rendezvous/client/service_finder.hpp"
 #include "rendezvous/client/service_hosts.hpp"
 #include "rendezvous/client/store_probe.hpp"
 
@@ -48,6 +49,9 @@ struct ServicePlace {
   /// Encrypts connections through a network. Null: they are not encrypted.
   std::shared_ptr<const proto::Encrypter> encrypter;
   OwnService* own = nullptr;  ///< asked first; borrowed. Null: the service is elsewhere
+  /// Asked at each attempt, in place of host and port; borrowed. Null: these are known. Not with
+  /// `own`, `more_hosts` or `more_ports`.
+  ServiceFinder* finder = nullptr;
 };
 
 class ServiceConnection {
@@ -82,6 +86,8 @@ class ServiceConnection {
   /// Of this end of the open connection, numeric: by it others reach this node. Empty: there is
   /// none.
   [[nodiscard]] std::string local_addr() const;
+  /// Where the service is, as it was named to this agent: of the attempt of now.
+  [[nodiscard]] const std::string& host() const { return hosts_.current().host; }
   /// Of the open connection, as base/connection_path.hpp has it. Empty: it is in this process.
   [[nodiscard]] std::string path() const;
   /// The connection's; it stays ours. Below 0: there is none.
@@ -98,6 +104,7 @@ class ServiceConnection {
  private:
   struct Attempt;
 
+  void ask_finder();
   void look_up();
   void take_addresses(Result<Addresses> addresses);
   void try_host();

@@ -61,6 +61,8 @@ EtcdResult<std::string> EtcdClient::ask(const char* path, const std::string& bod
     Result<EtcdConnection::Answer> answer = failed;
     if (!failed) answer = connection_->post(request, deadline);
     if (answer) {
+      member_host_ = member.host;
+      local_addr_ = connection_->local_addr();
       if (!connection_->is_reusable()) connection_.reset();
       if (answer->status == 200) return std::move(answer->body);
       fault = etcd_fault_of(answer->status, answer->body, to_string(member));

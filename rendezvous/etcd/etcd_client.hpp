@@ -33,6 +33,11 @@ class EtcdClient : public Etcd {
   EtcdResult<std::monostate> revoke(EtcdLease lease, Limit limit) override;
   EtcdResult<std::monostate> compact(EtcdRevision revision, Limit limit) override;
 
+  /// The member that answered last, and our end of the connection to it, numeric: by that address
+  /// this machine is known there. Empty: none has answered.
+  [[nodiscard]] const std::string& member_host() const { return member_host_; }
+  [[nodiscard]] const std::string& local_addr() const { return local_addr_; }
+
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;
 
@@ -43,7 +48,9 @@ class EtcdClient : public Etcd {
   const std::vector<Endpoint> members_;
   const std::function<bool()> is_cancelled_;
   const EtcdAccess access_;
-  std::string token_;                           // of the user; empty: none yet
+  std::string token_;  // of the user; empty: none yet
+  std::string member_host_;
+  std::string local_addr_;
   std::size_t member_ = 0;                      // that is asked first
   std::unique_ptr<EtcdConnection> connection_;  // to that one, kept open; null: there is none
 };

@@ -77,6 +77,12 @@ ErrorCode EtcdConnection::wait(SteadyTime deadline, Begin begin) {
   return asio::error::timed_out;
 }
 
+std::string EtcdConnection::local_addr() const {
+  ErrorCode failed;
+  const auto end = socket_->socket.local_endpoint(failed);
+  return failed ? "" : end.address().to_string();
+}
+
 ErrorCode EtcdConnection::open(const Endpoint& member, SteadyTime deadline) {
   member_ = to_string(member);
   const auto found = resolve(member.host, *member.port, deadline);
@@ -191,7 +197,7 @@ EtcdFault EtcdConnection::fault_of(const ErrorCode& error) const {
   if (is_other_protocol(error))
     return {Kind::unreachable,
             fmt::format("the program at {} is no etcd (it does not answer in HTTP): check the host "
-                        "and the port of --journal",
+                        "and the port",
                         member_)};
   return {Kind::unreachable,
           fmt::format("etcd at {} cannot be reached: {}", member_, error.message())};

@@ -40,6 +40,8 @@ class EtcdConnection {
   [[nodiscard]] EtcdFault fault_of(const ErrorCode& error) const;
   /// Whether the last answer leaves it open.
   [[nodiscard]] bool is_reusable() const { return is_reusable_; }
+  /// Our end of it, numeric. Empty: there is none.
+  [[nodiscard]] std::string local_addr() const;
 
  private:
   struct Socket;

@@ -96,7 +96,7 @@ void append_list(std::string& out, std::string_view name, const Items& items, Ap
 
 EtcdFault not_understood() {
   return {EtcdFault::Kind::refused,
-          "the answer is not that of an etcd: check the host and the port of --journal"};
+          "the answer is not that of an etcd: check the host and the port"};
 }
 
 /// A number, as itself or as a text; left out: 0.
@@ -348,7 +348,7 @@ EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view
   if (status == 404)
     return {
         Kind::too_old,
-        fmt::format("{} has no /v3 (HTTP status 404): rdzvd needs etcd 3.4 or newer with its JSON "
+        fmt::format("{} has no /v3 (HTTP status 404): etcd 3.4 or newer is needed, with its JSON "
                     "gateway (--enable-grpc-gateway)",
                     member)};
   if (contains(body, "HTTPS server"))

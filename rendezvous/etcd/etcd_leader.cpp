@@ -41,7 +41,7 @@ EtcdLeader::EtcdLeader(const MakeClient& make_client, LeadershipSettings setting
 
 EtcdLeader::~EtcdLeader() { end(); }
 
-void EtcdLeader::end() {
+void EtcdLeader::end(Leadership::Legacy legacy) {
   begin_end();
   is_stopped_ = true;
   {
@@ -52,7 +52,7 @@ void EtcdLeader::end() {
   thread_.join();
   is_stopped_ = false;  // for the last call
   answers_until_ = 0;
-  if (const auto txn = leadership_.resign(boot_clock_now())) {
+  if (const auto txn = leadership_.resign(boot_clock_now(), legacy)) {
     // Where it is lost, the lease ends by itself.
     [[maybe_unused]] const auto answer = etcd_->txn(*txn, kLastCallLimit);
   }

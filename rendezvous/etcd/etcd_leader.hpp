@@ -1,4 +1,4 @@
-// The leadership of this rdzvd, kept up by a thread of its own: a slow service or a journal that
+// The leadership of this process, kept up by a thread of its own: a slow service or a journal that
 // waits does not let the lease end.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace ddprun::rdzv {
 class EtcdLeader : public EtcdTenure {
  public:
   struct Events {
-    /// The role is another one, or another rdzvd leads.
+    /// The role is another one, or another one leads.
     std::function<void()> changed;
     /// A line for people: etcd does not answer, or answers again.
     std::function<void(const std::string&)> warn;
@@ -50,8 +50,8 @@ class EtcdLeader : public EtcdTenure {
   /// still kept.
   void begin_end() { is_ending_ = true; }
   /// The service is stopped: gives the key up, so that another may lead at once, and ends the
-  /// thread.
-  void end();
+  /// thread. The first call counts.
+  void end(Leadership::Legacy legacy = Leadership::Legacy::kept);
 
  private:
   EtcdLeader(const MakeClient& make_client, LeadershipSettings settings, Events events);

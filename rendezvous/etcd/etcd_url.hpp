@@ -13,6 +13,7 @@
 namespace ddprun::rdzv {
 
 inline constexpr std::string_view kEtcdScheme = "etcd://";
+inline constexpr std::uint16_t kEtcdPort = 2379;
 /// The members speak TLS.
 inline constexpr std::string_view kEncryptedEtcdScheme = "etcds://";
 
@@ -22,7 +23,16 @@ struct EtcdPlace {
   bool is_encrypted = false;      ///< by its scheme
 };
 
+/// A prefix as people write it, "/torchelastic/p2p" say; empty: the usual one. The error is why it
+/// is none, as the end of a message.
+boost::system::result<std::string, std::string> parse_etcd_prefix(std::string_view text);
+
 /// The error is why it is none, as the end of a message.
 boost::system::result<EtcdPlace, std::string> parse_etcd_place(std::string_view text);
+
+/// The keys of one run whose agents have the service, below the prefix that people give.
+EtcdPlace etcd_place_of_run(EtcdPlace place, const std::string& run_id);
+/// As people write it.
+std::string to_string(const EtcdPlace& place);
 
 }  // namespace ddprun::rdzv

@@ -41,7 +41,7 @@ bool EtcdJournal::read_past() {
       return one.key == keys_.leader();
     });
     if (leader == found->end() || leader->create_revision != settings_.leader_revision) {
-      tenure_->lose("another rdzvd has taken its place, or its key was deleted");
+      tenure_->lose("another one has taken its place, or its key was deleted");
       return false;
     }
     EtcdPast past = read_etcd_past(keys_, std::move(*found), settings_.boot_time, records_);
@@ -120,7 +120,7 @@ bool EtcdJournal::send(const std::vector<EtcdChange>& group, std::vector<std::st
       case EtcdSlot::Outcome::done:
         return true;
       case EtcdSlot::Outcome::lost:
-        tenure_->lose("another rdzvd has taken its place, or its key was deleted");
+        tenure_->lose("another one has taken its place, or its key was deleted");
         return false;
       case EtcdSlot::Outcome::again:
         break;

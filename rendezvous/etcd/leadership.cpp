@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kOver =
     "its lease in etcd is over: no member confirmed it in time, or this process was stopped";
-constexpr const char* kTaken = "another rdzvd has taken its place, or its key was deleted";
+constexpr const char* kTaken = "another one has taken its place, or its key was deleted";
 
 }  // namespace
 
@@ -190,10 +190,14 @@ void Leadership::stand_again(Clock::time_point now) {
   next_at_ = now;
 }
 
-std::optional<EtcdTxn> Leadership::resign(Clock::time_point now) {
+std::optional<EtcdTxn> Leadership::resign(Clock::time_point now, Legacy legacy) {
   if (!has_key()) return std::nullopt;
   EtcdTxn txn;
   txn.compares = {{EtcdCompare::What::create_revision, keys_.leader(), revision_}};
+  if (legacy == Legacy::removed && role_ == Role::leading) {
+    txn.changes = {EtcdDelete{keys_.all(), EtcdKeys::end_of(keys_.all())}};
+    return txn;
+  }
   txn.changes = {EtcdDelete{keys_.leader(), ""}};
   if (role_ == Role::leading)
     txn.changes.push_back(EtcdPut{keys_.clock(), etcd_clock_value(now + clock_shift_, revision_)});

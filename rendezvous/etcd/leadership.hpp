@@ -1,5 +1,5 @@
-// Which of several rdzvd serves the jobs: the one that has the leader key, under a lease of etcd
-// that it keeps alive. A pure state machine: what to ask etcd next, and what follows from the
+// Which of several processes serves the jobs: the one that has the leader key, under a lease of
+// etcd that it keeps alive. A pure state machine: what to ask etcd next, and what follows from the
 // answer. No sockets, no clock.
 //
 // A lease is counted from before it was asked for, by the machine's own clock, so that it is over
@@ -21,7 +21,7 @@ namespace ddprun::rdzv {
 
 struct LeadershipSettings {
   std::string prefix;
-  std::string place;  ///< HOST:PORT where agents reach this rdzvd
+  std::string place;  ///< HOST:PORT where agents reach this one
   std::chrono::seconds ttl{5};
   std::chrono::milliseconds margin{500};    ///< clocks may differ by so much within `ttl`
   std::chrono::milliseconds period{1'250};  ///< of keep-alives
@@ -88,9 +88,13 @@ class Leadership {
   void lose(std::string reason);
   /// Lost: the service is stopped.
   void stand_again(Clock::time_point now);
-  /// The last write of a leader that ends in order; none: it has no key. Another one may lead at
-  /// once, with the clock as it is now.
-  [[nodiscard]] std::optional<EtcdTxn> resign(Clock::time_point now);
+  /// What becomes of the keys when a leader ends in order.
+  enum class Legacy {
+    kept,     ///< another one may lead at once, with the clock as it is now
+    removed,  ///< all keys of the prefix go, where this one leads: nobody needs them
+  };
+  /// The last write of a leader that ends in order; none: it has no key.
+  [[nodiscard]] std::optional<EtcdTxn> resign(Clock::time_point now, Legacy legacy = Legacy::kept);
 
   [[nodiscard]] Role role() const { return role_; }
   /// None: not leading.

@@ -160,6 +160,13 @@ class ServiceCore {
       Clock::time_point now) const;
   /// All agents of all jobs know how their job ended: none is waited for.
   [[nodiscard]] bool is_idle() const { return busy_jobs_ == 0; }
+  /// Whether any agent has a session, now or until its lease is over.
+  [[nodiscard]] bool has_sessions() const { return sessions_ > 0; }
+  /// Whether `only_run_id` is over, and not all of its agents know that yet.
+  [[nodiscard]] bool is_ending() const {
+    const Job* const only = job(settings_.only_run_id);
+    return only != nullptr && only->is_over() && !only->is_idle();
+  }
 
  private:
   struct Entry {

@@ -74,10 +74,8 @@ class ServiceServer::Impl {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
       return last_system_error();
-    UniqueFd ours(ends[0]);
-    asio::post(context_, [this, fd = std::make_shared<UniqueFd>(std::move(ours))] {
-      add(std::move(*fd), "");
-    });
+    asio::post(context_,
+               [this, fd = std::make_shared<UniqueFd>(ends[0])] { add(std::move(*fd), ""); });
     return UniqueFd(ends[1]);
   }
 
@@ -97,7 +95,7 @@ class ServiceServer::Impl {
 
   const std::string addr_;
   const std::uint16_t port_;
-  std::atomic<bool> idle_{true};
+  std::atomic<bool> idle_{true}, ending_{false}, has_sessions_{false};
   std::atomic<std::size_t> agents_{0};
 
  private:
@@ -156,8 +154,7 @@ class ServiceServer::Impl {
     if (!is_full && settings_.has_few_files) warn_of_descriptors();
     const auto id = is_full ? newcomers_.oldest(now()) : newcomers_.to_close_for(addr, now());
     if (!id) return false;
-    const std::shared_ptr<ServicePeer> peer = peers_.at(*id);
-    peer->make_way_for_place();
+    std::shared_ptr<ServicePeer>(peers_.at(*id))->make_way_for_place();
     return true;
   }
 
@@ -176,8 +173,7 @@ class ServiceServer::Impl {
     warn_of_descriptors();
     const auto id = newcomers_.oldest(now());
     if (!id) return false;
-    const std::shared_ptr<ServicePeer> peer = peers_.at(*id);
-    peer->make_way_for_descriptor();
+    std::shared_ptr<ServicePeer>(peers_.at(*id))->make_way_for_descriptor();
     return true;
   }
 
@@ -264,7 +260,14 @@ class ServiceServer::Impl {
       if (!actions.records.empty())
         for (const std::string& line : journal->commit()) log_.warn(line);
     }
+    note_jobs();
     follow_deadline();
+  }
+
+  void note_jobs() {
+    idle_.store(core_.is_idle(), std::memory_order_relaxed);
+    has_sessions_.store(core_.has_sessions(), std::memory_order_relaxed);
+    ending_.store(core_.is_ending(), std::memory_order_relaxed);
   }
 
   /// What follows from an event waits until the event is durable, and what comes after it does not
@@ -272,8 +275,12 @@ class ServiceServer::Impl {
   void handle(const ServiceEvent& event) {
     if (is_over_ || settings_.standby) return;
     ServiceActions actions = core_.on(event, now());
+    if (core_.is_ending()) ending_ = true;  // before any agent is told
     follow_deadline();
-    for (const ConnectionId id : actions.attached) attach(id);
+    for (const ConnectionId id : actions.attached) {
+      newcomers_.remove(id);
+      peers_.at(id)->expect_forever();
+    }
     Journal* const journal = settings_.journal.get();
     if (running_file_) running_file_->follow(core_.lease_of_workers(now()), now());
     const bool is_due = journal != nullptr && !(actions.records.empty() && actions.forget.empty());
@@ -283,11 +290,6 @@ class ServiceServer::Impl {
     for (const std::string& run_id : actions.forget) journal->forget(run_id);
     uncommitted_.push_back(std::move(actions));
     if (uncommitted_.size() == 1) asio::post(context_, [this] { commit(); });
-  }
-
-  void attach(ConnectionId id) {
-    newcomers_.remove(id);
-    peers_.at(id)->expect_forever();
   }
 
   void commit() {
@@ -302,8 +304,7 @@ class ServiceServer::Impl {
     if (settings_.journal && !settings_.journal->may_answer()) return end_all();
     for (const std::string& line : actions.log) log_.inform(line);
     for (const std::string& line : actions.warnings) log_.warn(line);
-    // To each all that it is sent, at once.
-    std::vector<std::shared_ptr<ServicePeer>> spoken_to;
+    std::vector<std::shared_ptr<ServicePeer>> spoken_to;  // each gets all that it is sent at once
     for (ServiceSend& send : actions.sends) {
       if (auto* status = std::get_if<proto::Status>(&send.message); status && settings_.journal) {
         status->journal = true;
@@ -319,16 +320,16 @@ class ServiceServer::Impl {
     for (const ConnectionId id : actions.closes) {
       const auto found = peers_.find(id);
       if (found == peers_.end()) continue;
-      const std::shared_ptr<ServicePeer> peer = found->second;
-      peer->close_in_order();
+      std::shared_ptr<ServicePeer>(found->second)->close_in_order();
     }
-    idle_.store(core_.is_idle(), std::memory_order_relaxed);
+    note_jobs();
     agents_.store(peers_.size() - newcomers_.size(), std::memory_order_relaxed);
   }
 
   /// Another service has the jobs. Nobody is told anything any more, and whatever comes is dropped.
   void end_all() {
     is_over_ = true;
+    ending_ = false;
     for (auto& [id, peer] : std::exchange(peers_, {})) {
       newcomers_.remove(id);
       peer->reset();
@@ -360,9 +361,8 @@ class ServiceServer::Impl {
   ServiceAcceptor acceptor_;
   asio::steady_timer core_timer_;
   Newcomers newcomers_;  // each is a peer
-  bool has_told_of_descriptors_ = false;
+  bool has_told_of_descriptors_ = false, is_over_ = false;
   std::uint64_t tenant_changes_ = 0;  // of those that the core knows
-  bool is_over_ = false;
   const std::shared_ptr<const ServicePeer::Events> events_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
   ConnectionId connections_ = 0;
@@ -394,5 +394,7 @@ void ServiceServer::node_gone(std::string run_id, std::string node) {
 }
 std::size_t ServiceServer::agents() const { return impl_->agents_.load(std::memory_order_relaxed); }
 bool ServiceServer::is_idle() const { return impl_->idle_.load(std::memory_order_relaxed); }
+bool ServiceServer::has_sessions() const { return impl_->has_sessions_.load(); }
+bool ServiceServer::is_ending() const { return impl_->ending_.load(std::memory_order_relaxed); }
 
 }  // namespace ddprun::rdzv

@@ -91,6 +91,9 @@ class ServiceServer {
   [[nodiscard]] std::size_t agents() const;
   /// Whether all agents of all jobs know how their job ended. From any thread.
   [[nodiscard]] bool is_idle() const;
+  /// As ServiceCore's. From any thread.
+  [[nodiscard]] bool has_sessions() const;
+  [[nodiscard]] bool is_ending() const;
 
  private:
   class Impl;

@@ -1,5 +1,6 @@
 #include "rendezvous/shared/shared_service.hpp"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -68,8 +69,10 @@ SharedService::~SharedService() {
     const std::lock_guard lock(mutex_);
     server = std::move(server_);
   }
+  using Legacy = Leadership::Legacy;
+  const bool is_run_over = settings_.may_begin_run && leads_ && server && !server->has_sessions();
   server.reset();
-  leader_->end();
+  leader_->end(is_run_over ? Legacy::removed : Legacy::kept);
 }
 
 std::unique_ptr<Etcd> SharedService::make_client(std::function<bool()> is_cancelled) const {
@@ -87,12 +90,18 @@ std::size_t SharedService::agents() const {
   return server_ ? server_->agents() : 0;
 }
 
+bool SharedService::is_ending() const {
+  const std::lock_guard lock(mutex_);
+  return server_ && server_->is_ending();
+}
+
 // ---- roles ----
 
 void SharedService::follow() {
   eventfd_t count = 0;
   eventfd_read(changed_.get(), &count);
   const EtcdLeader::View view = leader_->view();
+  if (is_retired_) return;
   switch (view.role) {
     case Role::elected:
       return become_leader(view.revision);
@@ -100,7 +109,7 @@ void SharedService::follow() {
       return become_standby(view.reason);
     case Role::standby:
       if (!view.leader.empty())
-        settings_.on_info(fmt::format("a standby: the rdzvd at {} leads", view.leader));
+        settings_.on_info(fmt::format("a standby: the rendezvous at {} leads", view.leader));
       return;
     case Role::leading:
       return;
@@ -117,6 +126,8 @@ void SharedService::become_leader(EtcdRevision revision) {
       EtcdJournal::open(make_client([leader = leader_.get()] { return leader->is_over(); }),
                         std::move(settings), leader_);
   if (!journal) return;  // it is lost, and that is the next change
+  const bool is_new = journal->clock_revision() == 0;
+  if (is_new && settings_.may_begin_run && !settings_.may_begin_run()) return retire();
   leader_->lead(journal->clock_shift(), journal->clock_revision());
   while (!leader_->may_answer() && !leader_->is_over()) std::this_thread::sleep_for(kConfirmPause);
   if (leader_->is_over()) return;
@@ -124,14 +135,21 @@ void SharedService::become_leader(EtcdRevision revision) {
   service.service.has_standbys = true;
   service.running_folder.clear();
   service.journal = std::move(journal);
-  auto server =
-      ServiceServer::start({{}, settings_.bound.host, *settings_.bound.port}, std::move(service));
+  auto server = start_server(std::move(service));
   if (!server) return leader_->lose("it cannot serve: " + server.error().message());
+  leads_ = true;
   swap(std::move(*server));
   settings_.on_info("leads, and serves the jobs of the journal");
 }
 
+void SharedService::retire() {
+  is_retired_ = true;
+  leader_->end();
+  settings_.on_info("a standby for good: the run is over");
+}
+
 void SharedService::become_standby(const std::string& reason) {
+  leads_ = false;
   settings_.on_warning(fmt::format("leads no more: {}; agents go to the next leader", reason));
   auto server = start_standby();
   if (server) {
@@ -148,8 +166,18 @@ Result<ServiceServer> SharedService::start_standby() {
   ServiceServerSettings service = settings_.service;
   service.running_folder.clear();
   service.standby = [this] { return answer_of_standby(); };
-  return ServiceServer::start({{}, settings_.bound.host, *settings_.bound.port},
-                              std::move(service));
+  return start_server(std::move(service));
+}
+
+/// While one takes the place of another, both may accept: what the old one has is reset, and comes
+/// again.
+Result<ServiceServer> SharedService::start_server(ServiceServerSettings service) const {
+  StoreListener listener{{}, settings_.bound.host, *settings_.bound.port};
+  if (settings_.listener) {
+    listener.fd = UniqueFd(fcntl(settings_.listener.get(), F_DUPFD_CLOEXEC, 0));
+    if (!listener.fd) return last_system_error();
+  }
+  return ServiceServer::start(std::move(listener), std::move(service));
 }
 
 /// The old one's end waits for its thread, which may wait for etcd: not with the lock.
@@ -168,9 +196,10 @@ proto::Refused SharedService::answer_of_standby() const {
   const bool is_other = !view.leader.empty() && view.role == Role::standby;
   if (is_other) refused.place = view.leader;
   refused.reason =
-      is_other ? fmt::format("this rdzvd is a standby; the one at {} has the jobs", view.leader)
-               : "this rdzvd is a standby, and none leads now; one does within seconds, if "
-                 "etcd answers";
+      is_other
+          ? fmt::format("this rendezvous is a standby; the one at {} has the jobs", view.leader)
+          : "this rendezvous is a standby, and none leads now; one does within seconds, if "
+            "etcd answers";
   return refused;
 }
 

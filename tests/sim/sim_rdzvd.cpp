@@ -15,7 +15,7 @@ using Role = rdzv::Leadership::Role;
 namespace {
 
 constexpr rdzv::ConnectionId kConnectionsMost = 1'000'000'000;
-/// As in rendezvous/daemon/shared_service.cpp.
+/// As in rendezvous/shared/shared_service.cpp.
 constexpr Duration kPause = 100ms;
 constexpr Duration kConfirmPause = 5ms;
 

@@ -1,5 +1,5 @@
 // One of several rdzvd that share a journal in etcd, in the simulation: the real leadership,
-// journal and service; what rendezvous/daemon/shared_service.hpp does with them is played.
+// journal and service; what rendezvous/shared/shared_service.hpp does with them is played.
 #pragma once
 
 #include <deque>

@@ -97,11 +97,23 @@ class RealEtcd {
     return std::make_unique<rdzv::EtcdClient>(
         endpoints, [] { return false; }, access_);
   }
+  /// As people type it for ddprun.
+  [[nodiscard]] std::string endpoints() const {
+    return place().substr(std::string("etcd://").size());
+  }
   /// Empty: there is none.
   [[nodiscard]] std::string value(const std::string& key) const {
     const auto page = client()->range({key, "", 1, 0}, kLimit);
     REQUIRE(page.has_value());
     return page->keys.empty() ? "" : page->keys[0].value;
+  }
+  /// All that there are.
+  [[nodiscard]] std::vector<std::string> keys() const {
+    const auto page = client()->range({std::string(1, '\0'), "\xff", 10'000, 0}, kLimit);
+    REQUIRE(page.has_value());
+    std::vector<std::string> names;
+    for (const auto& one : page->keys) names.push_back(one.key);
+    return names;
   }
   void put(const std::string& key, const std::string& value) const {
     REQUIRE(client()->txn({{}, {rdzv::EtcdPut{key, value}}, {}}, kLimit).has_value());

@@ -36,7 +36,7 @@ TEST_CASE("a leader that is stopped and wakes writes nothing and becomes a stand
   job.rdzvd[0]->child.signal(SIGCONT);
   CHECK(job.rdzvd[0]->child.wait_for([](const auto&, const auto& err) {
     return err.find("leads no more: ") != std::string::npos &&
-           err.find("a standby: the rdzvd at") != std::string::npos;
+           err.find("a standby: the rendezvous at") != std::string::npos;
   }));
   CHECK(job.leader() == 1);
   CHECK(job.etcd.value("ddprun/jobs/job/head") == head);

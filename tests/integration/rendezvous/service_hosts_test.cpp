@@ -1,6 +1,10 @@
 // An agent that is given several services, of which one has the jobs: standbys, hosts that do not
 // answer, and a service that may not answer any more.
 #include <atomic>
+#include <optional>
+#include <utility>
+
+#include <boost/asio/post.hpp>
 
 #include "tests/integration/rendezvous/elsewhere.hpp"
 #include "tests/integration/rendezvous/served_agents.hpp"
@@ -44,7 +48,51 @@ class FakeJournal : public rdzv::Journal {
   [[nodiscard]] bool may_answer() override { return answers; }
 };
 
+/// Gives the answer that the test has put there.
+class FakeFinder : public rdzv::ServiceFinder {
+ public:
+  explicit FakeFinder(boost::asio::io_context& context) : context_(context) {}
+  void find(Done done) override {
+    boost::asio::post(context_, [done = std::move(done), found = answer] { done(found); });
+  }
+  rdzv::FoundService answer;
+
+ private:
+  boost::asio::io_context& context_;
+};
+
 }  // namespace
+
+TEST_CASE("an agent that is told where the service is asks again when its connection ends") {
+  boost::asio::io_context context;
+  FakeFinder finder(context);
+  finder.answer.reason = "no agent leads yet";
+  std::optional<ServedAgents> served(std::in_place);
+  rdzv::ServicePlace place = served->place();
+  place.port = unused_port();
+  place.finder = &finder;
+  ServiceAgent agent(context, "agent", place);
+  REQUIRE(run_until(context, [&] { return !agent.lines.empty(); }));
+  CHECK(agent.lines.at(0).find("does not answer (no agent leads yet)") != std::string::npos);
+  finder.answer = {at(served->server->port())};
+  REQUIRE(run_until(context, [&] { return served->server->agents() == 1; }));
+  const ServedAgents other;
+  finder.answer = {at(other.server->port())};
+  served.reset();
+  CHECK(run_until(context, [&] { return other.server->agents() == 1; }));
+}
+
+TEST_CASE("an agent gives up at once where no attempt can find the service") {
+  boost::asio::io_context context;
+  FakeFinder finder(context);
+  finder.answer = {{}, "etcd asks for a user", true};
+  rdzv::ServicePlace place;
+  place.run_id = "job";
+  place.finder = &finder;
+  ServiceAgent agent(context, "agent", place);
+  REQUIRE(run_until(context, [&] { return agent.has<proto::Finished>(); }));
+  CHECK(agent.last<proto::Finished>()->reason.find("etcd asks for a user") != std::string::npos);
+}
 
 TEST_CASE("an agent finds the one that has the jobs behind standbys and hosts that do not answer") {
   ServedAgents served;

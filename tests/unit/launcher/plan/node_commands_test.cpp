@@ -163,11 +163,6 @@ TEST_CASE("a script of sbatch without srun is told what to type, and runs on its
   CHECK_THAT(plan.notes.front(), Contains("srun --ntasks-per-node=1 ddprun ..."));
 }
 
-TEST_CASE("a job that meets in etcd is refused with what to type instead") {
-  CHECK_THAT(refused_plan({"--nnodes=2", "--rdzv-backend=etcd-v2", "--rdzv-endpoint=etcd:2379"}),
-             Contains("--rdzv-backend=c10d --rdzv-endpoint=HOST"));
-}
-
 TEST_CASE("two agents of one machine meet on loopback without a warning") {
   for (const Words& words :
        {Words{"--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1"},

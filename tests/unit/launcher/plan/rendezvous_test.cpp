@@ -220,14 +220,6 @@ TEST_CASE("a master address has no effect beside an endpoint of c10d, and that i
   CHECK(plan.agent.master_addr.empty());
 }
 
-TEST_CASE("several nodes do not meet in etcd yet") {
-  for (const std::string backend : {"etcd", "etcd-v2"}) {
-    CHECK_THAT(refused_plan({"--nnodes=2", "--rdzv-backend=" + backend, "--rdzv-endpoint=e:2379"}),
-               StartsWith("--rdzv-backend=" + backend + ": not supported for several nodes yet") &&
-                   Contains("--rdzv-backend=c10d --rdzv-endpoint=HOST"));
-  }
-}
-
 TEST_CASE("the address that stands for all of a machine is no place to meet") {
   CHECK_THAT(refused_plan(with(kStatic, {"--master-addr=0.0.0.0"})),
              StartsWith("0.0.0.0:29500 leads every node to itself"));

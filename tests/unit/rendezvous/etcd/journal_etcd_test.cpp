@@ -153,7 +153,7 @@ TEST_CASE("an old leader writes nothing, and may not answer") {
   old.journal->commit();
   CHECK_FALSE(old.journal->is_durable());
   CHECK_FALSE(old.journal->may_answer());
-  CHECK_THAT(old.tenure->reason, Contains("another rdzvd has taken its place"));
+  CHECK_THAT(old.tenure->reason, Contains("another one has taken its place"));
   old.journal->forget("job");
   old.journal->commit();
   CHECK(etcd->keys() == keys);
@@ -188,7 +188,7 @@ TEST_CASE("a leader that finds another one in its place reads nothing") {
   etcd->put("p/leader", "y:1");
   const auto tenure = std::make_shared<Tenure>();
   CHECK(EtcdJournal::open(std::make_unique<ModelClient>(etcd), settings, tenure) == nullptr);
-  CHECK_THAT(tenure->reason, Contains("another rdzvd"));
+  CHECK_THAT(tenure->reason, Contains("another one has taken its place"));
 }
 
 TEST_CASE("a large snapshot is written in parts and counts from its last one") {

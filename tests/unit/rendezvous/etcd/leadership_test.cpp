@@ -125,7 +125,7 @@ TEST_CASE("a key that was deleted or taken ends the leadership at the next confi
   if (GENERATE(true, false)) etcd->put("p/leader", "c:1");
   a.run(1500ms);
   CHECK(a->role() == Role::lost);
-  CHECK_THAT(a->reason(), Contains("another rdzvd") && Contains("deleted"));
+  CHECK_THAT(a->reason(), Contains("another one has taken its place") && Contains("deleted"));
 }
 
 TEST_CASE("a full etcd ends the leadership, and the reason names that") {
@@ -151,6 +151,33 @@ TEST_CASE("a leader that resigns leaves its clock and lets another lead at once"
   b.run(500ms);
   CHECK(b->role() == Role::elected);
   CHECK_FALSE(b->resign(etcd->now)->changes.size() > 1);  // it has not led: the clock stays
+}
+
+TEST_CASE("the last leader of a run that is over takes all of its keys with it, and no others") {
+  const auto etcd = std::make_shared<ModelEtcd>();
+  Candidate a(etcd, "a:1");
+  a.lead();
+  etcd->put("p/jobs/j/head", "x");
+  etcd->put("p/candidates/1", "a:1");
+  etcd->put("p2/leader", "b:1");
+  const auto txn = a->resign(etcd->now, Leadership::Legacy::removed);
+  CHECK(etcd->txn(*txn).succeeded);
+  CHECK(etcd->keys() == std::vector<std::string>{"p2/leader"});
+  // One that does not know what there is removes nothing but its own key.
+  etcd->put("p/jobs/j/head", "x");
+  Candidate b(etcd, "b:1");
+  b.elect();
+  CHECK(etcd->txn(*b->resign(etcd->now, Leadership::Legacy::removed)).succeeded);
+  CHECK(etcd->keys() == std::vector<std::string>{"p/jobs/j/head", "p2/leader"});
+}
+
+TEST_CASE("a leader that has lost its key removes nothing when it ends") {
+  const auto etcd = std::make_shared<ModelEtcd>();
+  Candidate a(etcd, "a:1");
+  a.lead();
+  etcd->remove("p/leader");
+  CHECK_FALSE(etcd->txn(*a->resign(etcd->now, Leadership::Legacy::removed)).succeeded);
+  CHECK_FALSE(etcd->value("p/clock").empty());
 }
 
 TEST_CASE("a confirmation with a lost answer, and one that arrives again late, do no harm") {

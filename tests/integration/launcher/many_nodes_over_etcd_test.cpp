@@ -1,0 +1,71 @@
+// Jobs that meet over etcd as under torchrun: who runs the rendezvous, what is left there, and what
+// people are told of an etcd that cannot be used.
+#include "tests/integration/launcher/many_nodes_over_etcd.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using Catch::Matchers::Contains;
+
+TEST_CASE("nodes meet over etcd without an rdzvd, and leave nothing there") {
+  OverEtcd job;
+  job.etcd.put("other", "kept");
+  for (int i = 0; i < 4; ++i) job.add("4");
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
+  job.await_slot(3);
+  CHECK(job.etcd.value("ddprun/runs/job/candidates/4").empty());
+  CHECK(job.index_of(job.leader()) < 3);
+  job.open_gate();
+  job.succeed();
+  CHECK(job.etcd.keys() == std::vector<std::string>{"other"});
+}
+
+TEST_CASE("another agent leads when one does no more, and the workers do not notice") {
+  OverEtcd job;
+  for (int i = 0; i < 2; ++i) {
+    job.add("2", {"--rdzv-backend=etcd-v2", "--rdzv-conf=etcd_prefix=/torchelastic/p2p/"});
+  }
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/2 "));
+  const std::string key = "torchelastic/p2p/runs/job/leader";
+  const std::string old = job.etcd.value(key);
+  REQUIRE_FALSE(old.empty());
+  // It is the leader no more, as if etcd had ended its lease.
+  REQUIRE(
+      job.etcd.client()->txn({{}, {rdzv::EtcdDelete{key, ""}}, {}}, RealEtcd::kLimit).has_value());
+  REQUIRE(job.nodes[0].wait_for([&](const auto&, const auto&) {
+    const std::string now = job.etcd.value(key);
+    return !now.empty();
+  }));
+  job.open_gate();
+  const auto nodes = job.wait();
+  for (const ChildResult& node : nodes) {
+    INFO(node.out + node.err);
+    CHECK(node.status == 0);
+  }
+  CHECK(all_said(nodes, "round") == std::multiset<std::string>{"0", "0"});
+  CHECK(all_said(nodes, "restarts") == std::multiset<std::string>{"0", "0"});
+  CHECK(job.etcd.keys().empty());
+}
+
+TEST_CASE("a run over etcd may follow another one with the same id") {
+  OverEtcd job;
+  for (int run = 0; run < 2; ++run) {
+    for (int i = 0; i < 2; ++i) job.add("2");
+    job.open_gate();
+    job.succeed();
+    job.nodes.clear();
+    CHECK(job.etcd.keys().empty());
+  }
+}
+
+TEST_CASE("an etcd that does not answer is named, for as long as a node waits for others") {
+  ManyNodes job;
+  const std::string place = "127.0.0.1:" + std::to_string(job.port);
+  job.start({"--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=etcd", "--rdzv-id=j",
+             "--rdzv-endpoint=" + place, "--rdzv-conf=join_timeout=3"});
+  const auto nodes = job.wait();
+  INFO(nodes[0].err);
+  CHECK(nodes[0].status == 69);
+  CHECK_THAT(nodes[0].err,
+             Contains("the rendezvous at etcd://" + place + "/ddprun does not answer"));
+  CHECK_THAT(nodes[0].err, Contains("etcd at " + place + " cannot be reached: Connection refused"));
+}
