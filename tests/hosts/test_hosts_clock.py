@@ -34,6 +34,7 @@ class ClockSetBack(RoundsTest):
 
     def behind(self, node, number):
         """How far, in seconds, the clock was behind by which that ddprun stamped its worker's first line of the round."""
+        node.wait_for(rf"round {number} begins")  # the workers may be seen before their ddprun has said it
         hours, minutes, seconds = map(int, re.search(rf"at (\d+):(\d+):(\d+)\S*: round {number} begins", node.out).groups())
         now = time.localtime()
         apart = (now.tm_hour - hours) * HOUR + (now.tm_min - minutes) * 60 + now.tm_sec - seconds

@@ -107,7 +107,7 @@ class Ports(HostsTest):
         for node in nodes:
             self.assertEqual(node.wait(), 69, node)
         self.assertIn(name, nodes[0].err, nodes[0])
-        self.assertRegex(nodes[1].err, "another program|not .*rendezvous of ddprun", nodes[1])
+        self.assertRegex(nodes[1].err, "another program|not .*rendezvous of ddprun|PyTorch's store has the port", nodes[1])
         static = hosts.ddprun(hosts[0], "--nnodes=2", "--master-addr=node1", "--master-port=29400", MEETING_WORKER)
         self.assertEqual(static.wait(), 69, static)
         self.assertRegex(static.err, f"port 29400: Address already in use .*{name}.* has it", static)
