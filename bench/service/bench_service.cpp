@@ -34,8 +34,8 @@ once and without workers. rdzvd is started afresh for each life of the job, whic
 
 The crowd is the reference: as many clients of the store in the same rdzvd, as bench_store plays it.
 Medians of rounds in which the crowd, a life without a journal and one with it take turns; with --tls
-lives without a secret, with one, and with one and TLS. With --etcd there is a third kind, whose
-journal is in that etcd; every transaction that changes it counts as a change.
+lives without a secret, with one, and with one and TLS. With --etcd there is a third kind with
+its journal in that etcd; every transaction that changes it counts as a change.
 
 memory_each is the growth of rdzvd's private memory (Private_Dirty of /proc/PID/smaps_rollup) from
 its start to the formed round, over the agents: what the allocator keeps after the burst is in it,

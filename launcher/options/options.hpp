@@ -61,8 +61,8 @@ using machine::NumaBinding;
 /// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
 enum class LocalRankArgument { automatic, dash, underscore, none };
 enum class WorkerStore { agent, rank0 };
-/// By what nodes and their rendezvous know each other: a secret if there is one; a secret; the
-/// user, whom MUNGE proves.
+/// By what nodes and their rendezvous know each other: a secret, if there is one; always a secret;
+/// their user, by MUNGE.
 enum class RdzvAuth { automatic, required, munge };
 
 /// --contain.

@@ -54,7 +54,8 @@ void add_etcd_options(CommandLine& line, EtcdTexts& texts) {
   line.text("--etcd-key", texts.key, "FILE",
             "Private key (PEM) of that certificate, without a pass phrase");
   line.text("--etcd-user", texts.user, "NAME",
-            "Log in to etcd as this user, who may read and write the keys below PREFIX");
+            "Log in to etcd as this user. It needs the right to read and write the keys below "
+            "PREFIX");
   line.text("--etcd-password-file", texts.password_file, "FILE",
             "Password of that user. No other user of this machine may have access to the file");
 }

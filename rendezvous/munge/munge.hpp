@@ -1,5 +1,5 @@
 // MUNGE's credentials (https://dun.github.io/munge): encrypted with a key that a cluster's machines
-// share and only the daemon munged can read, which tells by whom one was made. Its library is
+// share and only the daemon munged can read, which tells the user that made one. Its library is
 // opened at run time.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What people are told of certificates: whose and for what names, until when, and why one is not
-// accepted.
+// What people are told of certificates: their subjects and names, until when they are valid, and
+// why one is not accepted.
 #pragma once
 
 #include <string>

@@ -35,22 +35,13 @@ void end_without(OverEtcd& job, std::size_t index) {
 
 }  // namespace
 
-TEST_CASE("the others go on when the ddprun that leads over etcd is killed") {
+TEST_CASE("the others go on when the node that leads over etcd is killed or leaves") {
+  const int signal = GENERATE(SIGKILL, SIGTERM);
   OverEtcd job;
   start_three(job);
   const std::string old = job.leader();
   const std::size_t index = job.index_of(old);
-  job.nodes[index].signal(SIGKILL);
-  job.leader_after(old);
-  end_without(job, index);
-}
-
-TEST_CASE("the others go on when the node that leads over etcd leaves") {
-  OverEtcd job;
-  start_three(job);
-  const std::string old = job.leader();
-  const std::size_t index = job.index_of(old);
-  job.nodes[index].signal(SIGTERM);
+  job.nodes[index].signal(signal);
   job.leader_after(old);
   end_without(job, index);
 }

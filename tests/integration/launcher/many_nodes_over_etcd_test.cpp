@@ -1,5 +1,5 @@
-// Jobs that meet over etcd as under torchrun: who runs the rendezvous, what is left there, and what
-// people are told of an etcd that cannot be used.
+// Jobs that meet over etcd as under torchrun: which agent runs the rendezvous, what is left there,
+// and what people are told of an etcd that cannot be used.
 #include "tests/integration/launcher/many_nodes_over_etcd.hpp"
 
 using namespace ddprun;

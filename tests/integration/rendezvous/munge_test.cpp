@@ -1,4 +1,4 @@
-// Credentials by a real munged: what can be read, by whom, and what is said where it cannot.
+// Credentials by a real munged: what can be read, by which users, and what is said where it cannot.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
