@@ -178,6 +178,7 @@ void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
     }
     epoch_ = round->epoch;
     round_ = round->number;
+    nodes_ = round->group_world_size;
     stop_.reset();
     past_ = proto::PastRound{round->epoch, round->number, round->restart_count};
     if (pending_ && std::holds_alternative<proto::Join>(*pending_)) pending_.reset();

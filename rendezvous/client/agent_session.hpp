@@ -170,6 +170,7 @@ class AgentSession {
   std::optional<SessionClock::time_point> leave_at_;  // without the service's answer
   std::optional<proto::PastRound> past_;              // the last round that was delivered
   std::optional<proto::RoundNumber> round_;           // of which something may be left on the node
+  int nodes_ = 1;                                     // of the last round
   std::optional<proto::RoundNumber> stop_;            // the newest that was delivered
   std::uint64_t check_ = 0;                           // of the newest that was delivered
   bool final_ = false;                                // no other round follows for this node

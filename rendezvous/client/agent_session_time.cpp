@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::chrono::nanoseconds kFirstPause = 20ms;
 constexpr std::chrono::nanoseconds kLongestPause = 1s;
+/// While workers wait for the lease: for each node of the job, because all of them ask, and at least.
+constexpr std::chrono::nanoseconds kLongestPausePerNode = 1ms;
+constexpr std::chrono::nanoseconds kLongestPauseWithWorkers = 100ms;
 /// An attempt that takes longer has failed.
 constexpr std::chrono::nanoseconds kAttemptTime = 5s;
 /// A shorter silence is not worth a line.
@@ -39,7 +42,10 @@ void AgentSession::reconnect_later(Context& context) {
   std::uniform_int_distribution<std::int64_t> part(0, pause_.count());
   next_attempt_at_ = context.now + std::chrono::nanoseconds(part(random_));
   // Each attempt that finds nothing there renews the lease, so they come more often than it ends.
-  const auto longest = std::min(kLongestPause, lease_ / 5);
+  auto longest = std::min(kLongestPause, lease_ / 5);
+  // One that leads instead may itself be lost soon, and the lease be over before the next one leads.
+  if (must_fence())
+    longest = std::min(longest, std::max(nodes_ * kLongestPausePerNode, kLongestPauseWithWorkers));
   pause_ = std::max(std::min(pause_ * 2, longest), std::min(kFirstPause, longest));
 }
 

@@ -163,6 +163,30 @@ TEST_CASE("a service that refuses connections renews the lease, for the lost tim
   }
 }
 
+TEST_CASE("an agent with workers asks often for a service, and less often in a large job") {
+  const int nodes = GENERATE(4, 1000);
+  Script agent;
+  agent.take(rdzv::Connected{});
+  agent.welcome(false);
+  agent.submit(Join{});
+  Round round;
+  round.epoch = 1;
+  round.group_world_size = nodes;
+  agent.hear(round);
+  agent.fail();
+  int attempts = 0;
+  for (const auto end = agent.now + 10s; agent.now < end;) {
+    agent.connects = 0;
+    agent.pass(1ms);
+    if (agent.connects == 0) continue;
+    ++attempts;
+    agent.fail(false, "this rendezvous is a standby");
+  }
+  // Their pauses are of 0 to 100 ms, and of 0 to 1 s.
+  CHECK(attempts > (nodes == 4 ? 100 : 10));
+  CHECK(attempts < (nodes == 4 ? 500 : 60));
+}
+
 TEST_CASE("a job that ends with the node of its rendezvous names that, and the remedy") {
   Script agent;
   agent.in_agent = true;
