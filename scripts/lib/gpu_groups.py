@@ -51,8 +51,8 @@ def killed_run(check, workers, options, **environment):
 @part(30)
 def restart(check):
     """A run with a killed worker ends with the same bits; the CPU continues from the GPU's checkpoint."""
-    steps = 100 if check.emulated else 2000
-    options = (check.data(), "--epochs=1000", "--batch=32", f"--checkpoint-every={10 if check.emulated else 100}")
+    steps = check.small(2000, 40)
+    options = (check.data(), "--epochs=1000", f"--batch={check.small(32, 8)}", f"--checkpoint-every={check.small(100, 4)}")
     undisturbed = final(check.train_run(*options, f"--max-steps={steps}"))
     out, ended = killed_run(check, 1, (f"--max-steps={steps}", *options))
     if ended["weights"] != undisturbed["weights"]:
@@ -105,7 +105,8 @@ class TwoWorkers:
 def ranks(check):
     """Two workers over NCCL, on two GPUs or sharing one. With --exact they end with the bits of one worker, also if an overflow
     on one of them skips a step on both. Without --exact the loss is about the same; on two GPUs also with NCCL's windows."""
-    options = (check.data(), "--max-steps=10", "--batch=32", "--shards=4", "--checkpoint-every=off")
+    options = (check.data(), f"--max-steps={check.small(10, 4)}", f"--batch={check.small(32, 8)}", "--shards=4",
+               "--checkpoint-every=off")
     overflow = ("--exact", "--precision=fp16", "--inject-overflow-at=3")
     with TwoWorkers(check) as workers:
         one, of_one = workers.final(1, *options, "--exact"), workers.final(1, *options, *overflow)
@@ -129,9 +130,8 @@ def ranks(check):
 @part(35)
 def kill(check):
     """One of two workers is killed. Both start again, and --exact gives the bits of one worker without a kill."""
-    steps = 40 if check.emulated else 400
-    options = (check.data(), "--epochs=1000", "--batch=32", "--shards=2", "--exact", f"--max-steps={steps}",
-               f"--checkpoint-every={10 if check.emulated else 20}")
+    options = (check.data(), "--epochs=1000", f"--batch={check.small(32, 8)}", "--shards=2", "--exact",
+               f"--max-steps={check.small(400, 40)}", f"--checkpoint-every={check.small(20, 4)}")
     with TwoWorkers(check) as workers:
         undisturbed = workers.final(1, *options)
         _, ended = killed_run(check, 2, (*workers.options, *options), **workers.environment)

@@ -99,6 +99,10 @@ class Part:
     def ddprun(self):
         return self.program("bin/ddprun")
 
+    def small(self, real, emulated):
+        """Steps or samples: a GPU in software takes long for what a GPU does at once."""
+        return emulated if self.emulated else real
+
     def new_folder(self):
         self.made += 1
         return self.folder / f"{self.made}"

@@ -27,13 +27,14 @@ def versions(check):
 @part(15)
 def smoke(check):
     """lenet trains, alone and under ddprun, twice to the same bits."""
-    options = (check.data(), "--max-steps=20", "--batch=32", "--checkpoint-every=off")
+    steps = check.small(20, 4)
+    options = (check.data(), f"--max-steps={steps}", f"--batch={check.small(32, 8)}", "--checkpoint-every=off")
     first, again = (final(check.train_run(*options)) for _ in range(2))
     launched = final(check.train_run(*options, launch=(check.ddprun, "--nproc-per-node=1")))
     hashes = {run["weights"] for run in (first, again, launched)}
     if len(hashes) != 1:
         raise Failed(f"three runs gave the weights {', '.join(sorted(hashes))}")
-    return f"weights {first['weights']} three times, loss {first['train_loss']:.4f} after 20 steps"
+    return f"weights {first['weights']} three times, loss {first['train_loss']:.4f} after {steps} steps"
 
 
 def run_cases(check, program, cases=()):
@@ -78,9 +79,10 @@ def curves(check):
     """The loss of each of 20 calm steps of each model (lenet, textclf: 100), against the CPU: within 1e-3."""
     threads = min(16, len(os.sched_getaffinity(0)))
     results = []
-    for model in list(CURVES)[:2] if check.emulated else CURVES:
+    for model in list(CURVES)[:check.small(len(CURVES), 2)]:
         options, sides, batch, steps = CURVES[model]
-        steps = 3 if check.emulated else steps
+        steps = check.small(steps, 3)
+        batch = min(batch, check.small(batch, 8))
         options = (f"--model={model}", f"--batch={batch}", f"--epochs={steps}", "--checkpoint-every=off", *options)
         if sides:
             data = check.new_folder()
@@ -100,7 +102,8 @@ def curves(check):
 @part(19)
 def precision(check):
     """tf32, bf16 and fp16 train about as on the CPU (tf32: as fp32 there); an injected overflow skips one step."""
-    options = (check.data(), "--max-steps=20", "--batch=32", "--checkpoint-every=off", "--lr=0.01")
+    options = (check.data(), f"--max-steps={check.small(20, 6)}", f"--batch={check.small(32, 8)}", "--checkpoint-every=off",
+               "--lr=0.01")
     results = []
     for name, on_cpu, limit, more in (("tf32", "fp32", 5e-3, ()), ("bf16", "bf16", 2e-2, ()),
                                       ("fp16", "fp16", 2e-2, ("--inject-overflow-at=3",))):

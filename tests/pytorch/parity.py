@@ -107,6 +107,18 @@ class ParityTest(TorchTest):
         self.check_end(twin["distances"], **limits)
         self.check_way_back()
 
+    def check_textclf(self, torch, steps, *options, limit=1e-4):
+        # Texts of 7 to 64 tokens: shards are 32 or 64 tokens wide. 19 steps an epoch, the last with fewer samples.
+        self.begin(torch, None, None, "--model=textclf", "--size=tiny", "--sentences=300", f"--max-steps={steps}", "--epochs=6",
+                   "--optimizer=adamw", *options)
+        twin = self.both("--checkpoint-every=1", "--keep=1000")
+        self.check_losses("loss of a step", losses_by_checkpoints(self.out), twin["losses"], steps, limit)
+        epochs = steps // 19
+        self.check_losses("held-out loss", of_epochs(self.out, "test_loss")[:epochs], twin["held_out"], epochs, limit)
+        self.check_end(twin["distances"], weights=1e-3)
+        self.check_way_back()
+        self.check_same_loss_again()
+
     def check_way_back(self):
         """A checkpoint that went through PyTorch is, to the last bit, the weights that it was written from."""
         last = json.loads((self.out / "metrics.jsonl").read_text().splitlines()[-1])

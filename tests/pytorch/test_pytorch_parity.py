@@ -41,11 +41,6 @@ class Parity(ParityTest):
         self.check_same_loss_again()
 
     @with_each_torch
-    def test_resnet18_has_pytorchs_losses_and_running_statistics(self, torch):
-        self.check_model(torch, "20x20x3", "32,32", 12, "--model=resnet18", "--batch=32", "--lr=0.001", "--momentum=0",
-                         "--weight-decay=0.01", "--decay=all", weights=1e-3, statistics=1e-3)
-
-    @with_each_torch
     def test_resnet18_with_two_shards_has_the_losses_of_two_ranks_in_pytorch(self, torch):
         self.check_model(torch, "20x20x3", "32,32", 12, "--model=resnet18", "--batch=16", "--shards=2", "--optimizer=adamw",
                          "--lr=0.00001", "--weight-decay=0.1", weights=1e-3, statistics=1e-3)
@@ -71,44 +66,9 @@ class Parity(ParityTest):
         self.check_gradients()
 
     @with_each_torch
-    def test_alexnet_has_pytorchs_losses_with_the_same_dropout(self, torch):
-        self.check_model(torch, "64x64x3", "8,8", 8, "--model=alexnet", "--dropout=0.3", "--batch=4", "--shards=2", "--lr=0.1",
-                         "--momentum=0", "--weight-decay=0.01", f"--seed={2**33 + 5}", weights=1e-3)
-        self.check_gradients()
-
-    @with_each_torch
     def test_unet16_has_pytorchs_losses_with_a_bilinear_decoder(self, torch):
         self.check_model(torch, "32x32x3", "4,4", 8, "--model=unet16", "--pos-weight=3", "--batch=2", "--shards=2",
                          "--lr=0.01", "--momentum=0", "--weight-decay=0.01", limit=1e-5, weights=1e-2)
-        self.check_gradients()
-
-    @with_each_torch
-    def test_unet16_has_pytorchs_losses_with_transposed_convolutions(self, torch):
-        self.check_model(torch, "32x64x1", "4,4", 8, "--model=unet16", "--decoder=deconv", "--pos-weight=3", "--batch=4",
-                         "--lr=0.01", "--momentum=0", limit=1e-5, weights=1e-2)
-        self.check_gradients()
-
-    @with_each_torch
-    def test_unet_resnet34_has_pytorchs_losses_with_the_same_dropout_of_channels(self, torch):
-        self.check_model(torch, "64x64x3", "4,4", 6, "--model=unet-resnet34", "--pos-weight=2", "--batch=2", "--shards=2",
-                         "--lr=0.001", "--momentum=0", "--weight-decay=0.01", limit=1e-5, weights=1e-2, statistics=1e-3)
-        self.check_gradients()
-
-    def check_textclf(self, torch, steps, *options, limit=1e-4):
-        # Texts of 7 to 64 tokens: shards are 32 or 64 tokens wide. 19 steps an epoch, the last with fewer samples.
-        self.begin(torch, None, None, "--model=textclf", "--size=tiny", "--sentences=300", f"--max-steps={steps}", "--epochs=6",
-                   "--optimizer=adamw", *options)
-        twin = self.both("--checkpoint-every=1", "--keep=1000")
-        self.check_losses("loss of a step", losses_by_checkpoints(self.out), twin["losses"], steps, limit)
-        epochs = steps // 19
-        self.check_losses("held-out loss", of_epochs(self.out, "test_loss")[:epochs], twin["held_out"], epochs, limit)
-        self.check_end(twin["distances"], weights=1e-3)
-        self.check_way_back()
-        self.check_same_loss_again()
-
-    @with_each_torch
-    def test_textclf_has_pytorchs_losses_over_100_steps_with_the_same_dropout(self, torch):
-        self.check_textclf(torch, 100, "--batch=8", "--shards=2", "--lr=0.0001", "--weight-decay=0.01", f"--seed={2**33 + 5}")
         self.check_gradients()
 
     @with_each_torch

@@ -76,8 +76,8 @@ class UsualRates(ParityTest):
 
 
 class CalmSteps(ParityTest):
-    """100 steps at rates that amplify no rounding: every loss is within 1e-4. Those of lenet and textclf are in
-    test_pytorch_parity.py."""
+    """100 steps at rates that amplify no rounding: every loss is within 1e-4. Those of lenet are in
+    test_pytorch_parity.py, that of textclf in test_pytorch_parity_models.py."""
 
     limit = 1500
 
