@@ -1,13 +1,11 @@
 #include "rendezvous/service/service_server.hpp"
 
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <optional>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,10 +19,8 @@
 #include "base/boot_clock.hpp"
 #include "base/start_thread.hpp"
 #include "rendezvous/service/running_file.hpp"
-#include "rendezvous/service/service_acceptor.hpp"
+#include "rendezvous/service/service_connections.hpp"
 #include "rendezvous/service/service_log.hpp"
-#include "rendezvous/service/service_peer.hpp"
-#include "rendezvous/store/peer_name.hpp"
 
 namespace ddprun::rdzv {
 
@@ -42,24 +38,22 @@ class ServiceServer::Impl {
         running_file_(make_running_file()),
         core_(service_settings(), now()),
         log_(context_, settings_.on_warning, settings_.on_info),
-        acceptor_(context_, acceptor_settings(), acceptor_events()),
         core_timer_(context_),
-        newcomers_(settings_.newcomers),
-        events_(std::make_shared<ServicePeer::Events>(events())) {
+        connections_(context_, settings_, log_, connection_events()) {
     if (secrets_) follow_tenants();
     replay();
   }
   ~Impl() {
     context_.stop();
     if (thread_.joinable()) thread_.join();
-    for (auto& [id, peer] : peers_) peer->reset();
+    connections_.reset();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   ErrorCode start(UniqueFd listener) {
     if (listener) {
-      if (const ErrorCode failed = acceptor_.listen(std::move(listener))) return failed;
+      if (const ErrorCode failed = connections_.listen(std::move(listener))) return failed;
     }
     auto thread = start_thread("rendezvous", [this] {
       const auto forever = asio::make_work_guard(context_);  // while there is no listener
@@ -74,18 +68,15 @@ class ServiceServer::Impl {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
       return last_system_error();
-    asio::post(context_,
-               [this, fd = std::make_shared<UniqueFd>(ends[0])] { add(std::move(*fd), ""); });
+    asio::post(context_, [this, fd = std::make_shared<UniqueFd>(ends[0])] {
+      connections_.add(std::move(*fd), "");
+    });
     return UniqueFd(ends[1]);
   }
 
   void adopt(UniqueFd connection) {
     asio::post(context_, [this, fd = std::make_shared<UniqueFd>(std::move(connection))] {
-      if (peers_.size() + acceptor_.waiting() >= settings_.connections_max) {
-        return log_.warn_of_peer(fmt::format("closed {}: the limit of {} connections is reached",
-                                             peer_name(fd->get()), settings_.connections_max));
-      }
-      acceptor_.adopt(std::move(*fd));
+      connections_.adopt(std::move(*fd));
     });
   }
 
@@ -101,35 +92,21 @@ class ServiceServer::Impl {
  private:
   // ---- connections ----
 
-  [[nodiscard]] ServiceAcceptor::Settings acceptor_settings() const {
-    return {settings_.check_uid && !has_secret(), settings_.allowed_uids};
-  }
-
-  ServiceAcceptor::Events acceptor_events() {
-    ServiceAcceptor::Events events;
-    events.make_room = [this](const std::string& addr) { return make_room(addr); };
-    events.free_descriptor = [this] { return free_descriptor(); };
-    events.admitted = [this](UniqueFd fd, std::string addr) {
-      add(std::move(fd), std::move(addr));
+  ServiceConnections::Events connection_events() {
+    ServiceConnections::Events events;
+    events.opened = [this](ServicePeer& peer) {
+      handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr(), peer.path()});
     };
-    events.refused = [this](const std::string& line) { log_.warn_of_peer(line); };
-    return events;
-  }
-
-  void add(UniqueFd fd, std::string addr) {
-    const ConnectionId id = ++connections_;
-    auto peer = std::make_shared<ServicePeer>(context_, id, std::move(addr), events_);
-    proto::ControlChannel::Settings channel;
-    channel.side = proto::Side::service;
-    channel.hello = proto::rendezvous_hello();
-    channel.hello.munge = settings_.credential;
-    channel.secret = settings_.secret;
+    events.said = [this](ConnectionId id, proto::ClientMessage message) {
+      handle(ClientSaid{id, std::move(message)});
+    };
+    events.lacked_proof = [this](const std::string& run_id, const std::string& addr) {
+      handle(ProofMissing{run_id, addr});
+    };
+    events.ended = [this](ConnectionId id, bool cleanly) { handle(ConnectionEnded{id, cleanly}); };
     if (secrets_)
-      channel.secret_for = [this](const std::string& run_id) { return secret_for(run_id); };
-    if (peer->begin(std::move(fd), std::move(channel))) return;
-    newcomers_.add(id, peer->addr(), now());
-    peer->expect_within(settings_.silent_within);
-    peers_.emplace(id, std::move(peer));
+      events.secret_for = [this](const std::string& run_id) { return secret_for(run_id); };
+    return events;
   }
 
   [[nodiscard]] bool has_secret() const { return secrets_ || !settings_.secret.empty(); }
@@ -145,84 +122,6 @@ class ServiceServer::Impl {
     const std::uint64_t changes = secrets_->changes();
     if (std::exchange(tenant_changes_, changes) != changes)
       handle(TenantsChanged{secrets_->tenants()});
-  }
-
-  /// Connections that say nothing must not keep those out that would.
-  bool make_room(const std::string& addr) {
-    const bool is_full = peers_.size() >= settings_.connections_max;
-    if (!is_full && newcomers_.has_place()) return true;
-    if (!is_full && settings_.has_few_files) warn_of_descriptors();
-    const auto id = is_full ? newcomers_.oldest(now()) : newcomers_.to_close_for(addr, now());
-    if (!id) return false;
-    std::shared_ptr<ServicePeer>(peers_.at(*id))->make_way_for_place();
-    return true;
-  }
-
-  /// Once.
-  void warn_of_descriptors() {
-    if (std::exchange(has_told_of_descriptors_, true)) return;
-    rlimit files{};
-    getrlimit(RLIMIT_NOFILE, &files);
-    log_.warn(fmt::format(
-        "connections wait, because this process may have no more than {} open files: raise the "
-        "limit (ulimit -n); agents connected: {}",
-        files.rlim_cur, peers_.size() - newcomers_.size()));
-  }
-
-  bool free_descriptor() {
-    warn_of_descriptors();
-    const auto id = newcomers_.oldest(now());
-    if (!id) return false;
-    std::shared_ptr<ServicePeer>(peers_.at(*id))->make_way_for_descriptor();
-    return true;
-  }
-
-  // ---- what peers do ----
-
-  ServicePeer::Events events() {
-    ServicePeer::Events events;
-    events.encrypter = settings_.encrypter;
-    events.controls = [this](ServicePeer& peer) { peer.expect_within(settings_.open_within); };
-    events.opened = [this](ServicePeer& peer) {
-      if (settings_.standby) return send_elsewhere(peer);
-      handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr(), peer.path()});
-    };
-    events.said = [this](ServicePeer& peer, proto::ClientMessage message) {
-      if (settings_.standby) return;
-      const bool is_newcomer = newcomers_.contains(peer.id());
-      if (is_newcomer) peer.expect_within(settings_.open_within);
-      handle(ClientSaid{peer.id(), std::move(message)});
-      if (is_newcomer) acceptor_.serve_waiting();
-    };
-    events.ended = [this](ServicePeer& peer, bool cleanly, const std::string& why) {
-      if (!why.empty()) log_.warn_of_peer(fmt::format("closed {}: {}", peer.name(), why));
-      const ConnectionId id = peer.id();
-      if (const std::string* run_id = peer.claimed_run_id(); run_id && peer.lacks_secret())
-        handle(ProofMissing{*run_id, peer.addr()});
-      newcomers_.remove(id);
-      peers_.erase(id);
-      handle(ConnectionEnded{id, cleanly});
-      acceptor_.serve_waiting();
-    };
-    events.speaks_c10d = [this](ServicePeer& peer, UniqueFd fd) {
-      newcomers_.remove(peer.id());
-      peers_.erase(peer.id());
-      acceptor_.serve_waiting();
-      if (settings_.on_store_client) return settings_.on_store_client(std::move(fd));
-      log_.warn_of_peer(
-          fmt::format("closed {}: its protocol is that of PyTorch's store; a torchrun "
-                      "agent cannot take part in a job of ddprun agents",
-                      peer.name()));
-    };
-    events.is_silent = [this](ServicePeer&) { return settings_.on_store_client != nullptr; };
-    return events;
-  }
-
-  void send_elsewhere(ServicePeer& peer) {
-    const std::shared_ptr<ServicePeer> kept = peers_.at(peer.id());  // it may end by that
-    kept->send(settings_.standby());
-    kept->flush();
-    kept->close_in_order();
   }
 
   // ---- the core ----
@@ -277,10 +176,7 @@ class ServiceServer::Impl {
     ServiceActions actions = core_.on(event, now());
     if (core_.is_ending()) ending_ = true;  // before any agent is told
     follow_deadline();
-    for (const ConnectionId id : actions.attached) {
-      newcomers_.remove(id);
-      peers_.at(id)->expect_forever();
-    }
+    for (const ConnectionId id : actions.attached) connections_.attach(id);
     Journal* const journal = settings_.journal.get();
     if (running_file_) running_file_->follow(core_.lease_of_workers(now()), now());
     const bool is_due = journal != nullptr && !(actions.records.empty() && actions.forget.empty());
@@ -295,7 +191,7 @@ class ServiceServer::Impl {
   void commit() {
     const auto begun = now();
     for (const std::string& line : settings_.journal->commit()) log_.warn(line);
-    newcomers_.leave_out(now() - begun);
+    connections_.leave_out(now() - begun);
     for (ServiceActions& actions : std::exchange(uncommitted_, {})) carry_out(actions);
   }
 
@@ -310,30 +206,24 @@ class ServiceServer::Impl {
         status->journal = true;
         status->durable = settings_.journal->is_durable();
       }
-      const auto found = peers_.find(send.to);
-      if (found == peers_.end()) continue;
-      const std::shared_ptr<ServicePeer> peer = found->second;  // it may end by that
+      const auto peer = connections_.find(send.to);
+      if (!peer) continue;
       peer->send(send.message);
       if (spoken_to.empty() || spoken_to.back() != peer) spoken_to.push_back(peer);
     }
     for (const auto& peer : spoken_to) peer->flush();
     for (const ConnectionId id : actions.closes) {
-      const auto found = peers_.find(id);
-      if (found == peers_.end()) continue;
-      std::shared_ptr<ServicePeer>(found->second)->close_in_order();
+      if (const auto peer = connections_.find(id)) peer->close_in_order();
     }
     note_jobs();
-    agents_.store(peers_.size() - newcomers_.size(), std::memory_order_relaxed);
+    agents_.store(connections_.agents(), std::memory_order_relaxed);
   }
 
   /// Another service has the jobs. Nobody is told anything any more, and whatever comes is dropped.
   void end_all() {
     is_over_ = true;
     ending_ = false;
-    for (auto& [id, peer] : std::exchange(peers_, {})) {
-      newcomers_.remove(id);
-      peer->reset();
-    }
+    connections_.reset();
   }
 
   void follow_deadline() {
@@ -358,14 +248,10 @@ class ServiceServer::Impl {
   ServiceCore core_;
   std::vector<ServiceActions> uncommitted_;
   ServiceLog log_;
-  ServiceAcceptor acceptor_;
   asio::steady_timer core_timer_;
-  Newcomers newcomers_;  // each is a peer
-  bool has_told_of_descriptors_ = false, is_over_ = false;
+  bool is_over_ = false;
   std::uint64_t tenant_changes_ = 0;  // of those that the core knows
-  const std::shared_ptr<const ServicePeer::Events> events_;
-  std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
-  ConnectionId connections_ = 0;
+  ServiceConnections connections_;
   std::optional<Clock::time_point> deadline_;
   std::thread thread_;
 };

@@ -30,6 +30,7 @@ SESSION = "rendezvous/client/agent_session.cpp"
 SESSION_TIME = "rendezvous/client/agent_session_time.cpp"
 SERVICE = "rendezvous/service/service_core.cpp"
 JOB = "rendezvous/service/job.cpp"
+JOBS = "rendezvous/service/service_jobs.cpp"
 LEASES = "rendezvous/service/service_leases.cpp"
 MEMBERSHIP = "rendezvous/membership/membership.cpp"
 JOINING = "rendezvous/membership/membership_joining.cpp"
@@ -88,13 +89,13 @@ BUGS = {
         SESSION, "answer_for_missed_round(stop->round, context);\n  if", "static_cast<void>(context);\n  if")],
     # What a journal brings back.
     "replayed-at-another-time": [Edit(
-        SERVICE, "static_cast<void>(entry.job.apply(record.event, record.at));",
+        JOBS, "static_cast<void>(entry.job.apply(record.event, record.at));",
         "static_cast<void>(entry.job.apply(record.event, entry.job.began_at()));")],
     "loss-is-not-replayed": [Edit(
-        SERVICE, "static_cast<void>(entry.job.apply(record.event, record.at));",
+        JOBS, "static_cast<void>(entry.job.apply(record.event, record.at));",
         "if (!std::holds_alternative<SessionLost>(record.event)) static_cast<void>(entry.job.apply(record.event, record.at));")],
     "deadline-is-not-written": [Edit(
-        SERVICE,
+        JOBS,
         "  context.actions.records.push_back({run_id, context.now, std::move(event)});",
         "  if (!std::holds_alternative<DeadlinePassed>(event)) context.actions.records.push_back({run_id, context.now, event});")],
     # What nobody must notice, and what must go on soon.
