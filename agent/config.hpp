@@ -20,6 +20,7 @@
 #include "proto/credentials.hpp"
 #include "proto/encryption.hpp"
 #include "proto/job_settings.hpp"
+#include "rendezvous/etcd/etcd_access.hpp"
 #include "rendezvous/etcd/etcd_url.hpp"
 #include "rendezvous/service/hosting.hpp"
 
@@ -64,7 +65,8 @@ struct RendezvousSettings {
   /// The nodes meet over etcd, and these endpoints are its members: the service is in agents of the
   /// job, which stand in etcd below this prefix. None: the service is at the endpoint.
   std::optional<rdzv::EtcdPlace> etcd;
-  bool may_host = true;  ///< with etcd: this agent may have the service
+  rdzv::EtcdAccess etcd_access;  ///< with etcd
+  bool may_host = true;          ///< with etcd: this agent may have the service
   rdzv::HostingWish hosting = rdzv::HostingWish::automatic;
   /// The workers' store is reached at the endpoint, too, as under torchrun's static rendezvous.
   bool one_port = false;

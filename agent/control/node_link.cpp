@@ -95,6 +95,7 @@ std::unique_ptr<rdzv::EtcdRendezvous> over_etcd(asio::io_context& context,
   if (!settings.etcd) return nullptr;
   rdzv::EtcdRendezvousSettings over;
   over.etcd = rdzv::etcd_place_of_run(*settings.etcd, config.run_id);
+  over.access = settings.etcd_access;
   over.local_addr = settings.local_addr;
   const auto& encrypter = settings.encrypter;
   over.may_host = settings.may_host && (!encrypter || encrypter->why_no_service().empty());

@@ -119,15 +119,18 @@ inline constexpr std::array kRendezvousRows = {
         .placeholder = "KEY=VALUE,...",
         .help = "Settings of the rendezvous: join_timeout, last_call_timeout, "
                 "keep_alive_interval, keep_alive_max_attempt, lost_timeout (seconds), is_host, "
-                "etcd_prefix",
+                "etcd_prefix, and how to get into etcd",
         .more =
             "For several nodes. join_timeout or timeout: seconds within which a round must form "
             "(600); last_call_timeout: how long to wait for more nodes when MIN have joined (30); "
             "keep_alive_interval and keep_alive_max_attempt: a node that is silent for their "
             "product (5 x 3) is lost; is_host: 1 runs the rendezvous on this machine, 0 does not; "
             "lost_timeout: how long the job waits for a lost rendezvous (300); etcd_prefix: where "
-            "etcd has the job's keys (ddprun). torchrun's other "
-            "keys are accepted; an unknown key causes one warning, with the nearest known key.",
+            "etcd has the job's keys (ddprun); protocol: https for an etcd with TLS; cacert or "
+            "ca_cert: its authorities (PEM); cert and key, or ssl_cert and ssl_cert_key: this "
+            "node's certificate for it; etcd_user and etcd_password_file: log in to it. torchrun's "
+            "other keys are accepted; an unknown key causes one warning, with the nearest known "
+            "key.",
         .example = "ddprun --rdzv-conf=join_timeout=1800 --nnodes=2 --rdzv-backend=c10d "
                    "--rdzv-endpoint=node1 train.py",
     },

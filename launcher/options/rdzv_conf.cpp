@@ -21,7 +21,8 @@ struct KnownKey {
   bool of_etcd = false;  // about another service than ours
 };
 
-// Every key that one of torchrun's backends reads, lost_timeout and munge_socket.
+// Every key that one of torchrun's backends reads, and those of ddprun alone: lost_timeout,
+// munge_socket, etcd_user, etcd_password_file.
 constexpr std::array kKnownKeys = {
     KnownKey{"timeout", KeyType::seconds},
     KnownKey{"join_timeout", KeyType::seconds},
@@ -43,6 +44,8 @@ constexpr std::array kKnownKeys = {
     KnownKey{"key", KeyType::text, true},
     KnownKey{"cacert", KeyType::text, true},
     KnownKey{"etcd_prefix", KeyType::text, true},
+    KnownKey{"etcd_user", KeyType::text, true},
+    KnownKey{"etcd_password_file", KeyType::text, true},
     KnownKey{"rank", KeyType::count},
 };
 
@@ -145,8 +148,7 @@ std::string keys_without_effect(const RdzvConf& conf, bool over_etcd) {
     const auto known = std::find_if(kKnownKeys.begin(), kKnownKeys.end(),
                                     [&](const KnownKey& row) { return row.name == setting.key; });
     const bool file_store = setting.key == "store_type" && setting.value != "tcp";
-    if (over_etcd && (setting.key == "protocol" || setting.key == "etcd_prefix")) continue;
-    if (file_store || (known != kKnownKeys.end() && known->of_etcd))
+    if (file_store || (known != kKnownKeys.end() && known->of_etcd && !over_etcd))
       keys += (keys.empty() ? "" : ", ") + setting.key;
   }
   return keys;

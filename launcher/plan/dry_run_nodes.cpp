@@ -49,6 +49,17 @@ std::vector<std::string> more_endpoints(const agent::RendezvousSettings& setting
   return texts;
 }
 
+/// How this node gets in there.
+std::string access_text(const rdzv::EtcdAccess& access) {
+  std::string text = access.encrypter ? access.encrypter->description() : "not encrypted";
+  return text + (access.user.empty() ? ", without a user" : ", as user " + access.user);
+}
+
+nlohmann::ordered_json encryption_json(const std::shared_ptr<const proto::Encrypter>& encrypter) {
+  if (encrypter) return encrypter->description();
+  return nullptr;
+}
+
 RdzvAuth auth_of(const agent::RendezvousSettings& settings) {
   if (!settings.needs_proof) return RdzvAuth::automatic;
   return settings.makes_secret ? RdzvAuth::munge : RdzvAuth::required;
@@ -115,6 +126,7 @@ DryRunRows nodes_rows(const LaunchPlan& plan) {
       {"waits", waits},
       {"lost", fmt::format("a node after {} of silence, the rendezvous after {}",
                            describe(settings.lease), describe(settings.lost_timeout))}};
+  if (settings.etcd) rows.insert(rows.begin() + 2, {"etcd", access_text(settings.etcd_access)});
   if (settings.encrypter) rows.emplace_back("encryption", settings.encrypter->description());
   if (elastic) {
     rows.emplace_back("grows", job.grow_delay ? describe(*job.grow_delay) + " after a new node"
@@ -127,26 +139,28 @@ nlohmann::ordered_json rendezvous_json(const LaunchPlan& plan) {
   using Json = nlohmann::ordered_json;
   const agent::RendezvousSettings& settings = *plan.agent.rendezvous;
   const proto::JobSettings& job = plan.agent.job;
-  return {
-      {"min_nodes", job.min_nodes},
-      {"max_nodes", job.max_nodes},
-      {"node_rank", settings.node_rank ? Json(*settings.node_rank) : Json(nullptr)},
-      {"endpoint", to_string(settings.endpoint)},
-      {"more_ports", settings.more_ports},
-      {"more_endpoints", more_endpoints(settings)},
-      {"etcd_prefix", settings.etcd ? Json(settings.etcd->prefix) : Json(nullptr)},
-      {"hosted_here", plan.hosting ? Json(plan.hosting->here) : Json(nullptr)},
-      {"hosted_by", hosting_text(plan, settings)},
-      {"secret", !settings.secret.empty()},
-      {"encryption", settings.encrypter ? Json(settings.encrypter->description()) : Json(nullptr)},
-      {"munge", settings.makes_secret},
-      {"auth", word_of(auth_of(settings))},
-      {"join_timeout_seconds", seconds(job.join_timeout)},
-      {"last_call_seconds", seconds(job.last_call)},
-      {"lease_seconds", seconds(settings.lease)},
-      {"lost_timeout_seconds", seconds(settings.lost_timeout)},
-      {"grow_delay_seconds", job.grow_delay ? Json(seconds(*job.grow_delay)) : Json(nullptr)},
-      {"max_node_changes", job.max_node_changes ? Json(*job.max_node_changes) : Json(nullptr)}};
+  const rdzv::EtcdAccess& access = settings.etcd_access;
+  return {{"min_nodes", job.min_nodes},
+          {"max_nodes", job.max_nodes},
+          {"node_rank", settings.node_rank ? Json(*settings.node_rank) : Json(nullptr)},
+          {"endpoint", to_string(settings.endpoint)},
+          {"more_ports", settings.more_ports},
+          {"more_endpoints", more_endpoints(settings)},
+          {"etcd_prefix", settings.etcd ? Json(settings.etcd->prefix) : Json(nullptr)},
+          {"etcd_encryption", encryption_json(access.encrypter)},
+          {"etcd_user", access.user.empty() ? Json(nullptr) : Json(access.user)},
+          {"hosted_here", plan.hosting ? Json(plan.hosting->here) : Json(nullptr)},
+          {"hosted_by", hosting_text(plan, settings)},
+          {"secret", !settings.secret.empty()},
+          {"encryption", encryption_json(settings.encrypter)},
+          {"munge", settings.makes_secret},
+          {"auth", word_of(auth_of(settings))},
+          {"join_timeout_seconds", seconds(job.join_timeout)},
+          {"last_call_seconds", seconds(job.last_call)},
+          {"lease_seconds", seconds(settings.lease)},
+          {"lost_timeout_seconds", seconds(settings.lost_timeout)},
+          {"grow_delay_seconds", job.grow_delay ? Json(seconds(*job.grow_delay)) : Json(nullptr)},
+          {"max_node_changes", job.max_node_changes ? Json(*job.max_node_changes) : Json(nullptr)}};
 }
 
 }  // namespace ddprun::launcher

@@ -80,6 +80,9 @@ struct Probes {
   /// See read_secret_file.
   std::function<boost::system::result<std::string, std::string>(const std::string& path)>
       read_secret;
+  /// See read_password_file.
+  std::function<boost::system::result<std::string, std::string>(const std::string& path)>
+      read_password;
   /// See rendezvous/munge/munge.hpp.
   std::function<std::shared_ptr<proto::Credentials>(std::string socket)> munge;
   /// See rendezvous/tls/tls.hpp.

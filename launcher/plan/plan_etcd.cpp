@@ -1,25 +1,127 @@
-// The etcd of a job that meets over one: its members and where the job's keys are.
+// The etcd of a job that meets over one: its members, where the job's keys are, and how this node
+// gets in: by HTTPS, with a certificate, as a user.
 #include <utility>
 
+#include "base/lower_case.hpp"
 #include "launcher/plan/plan_parts.hpp"
 
 namespace ddprun::launcher {
+namespace {
 
-Outcome<rdzv::EtcdPlace> plan_etcd(const LaunchOptions& options) {
+using agent::RendezvousSettings;
+
+constexpr const char* kConf = "--rdzv-conf: ";
+
+/// torchrun's two backends have a name each for the same.
+struct KeyNames {
+  const char* etcd;
+  const char* etcd_v2;
+};
+constexpr KeyNames kAuthorities{"cacert", "ca_cert"};
+constexpr KeyNames kCertificate{"cert", "ssl_cert"};
+constexpr KeyNames kKey{"key", "ssl_cert_key"};
+
+/// Under the name that the user has typed, or would type.
+Outcome<void> take_file(const LaunchOptions& options, const KeyNames& names, rdzv::PemFile& file) {
+  const bool is_v2 = options.rdzv_backend == "etcd-v2";
+  file.option = is_v2 ? names.etcd_v2 : names.etcd;
+  const std::string other_name = is_v2 ? names.etcd : names.etcd_v2;
+  const auto path = options.rdzv_conf.value(file.option);
+  const auto other = options.rdzv_conf.value(other_name);
+  if (path && other && *path != *other)
+    return usage_error(kConf + file.option + "=" + *path + " and " + other_name + "=" + *other +
+                       " mean the same; leave one out");
+  if (path) {
+    file.path = *path;
+  } else if (other) {
+    file = {other_name, *other};
+  }
+  return {};
+}
+
+Outcome<void> take_files(const LaunchOptions& options, rdzv::CertificateSettings& files) {
+  if (const auto taken = take_file(options, kAuthorities, files.authorities); !taken)
+    return taken.error();
+  if (const auto taken = take_file(options, kCertificate, files.certificate); !taken)
+    return taken.error();
+  if (const auto taken = take_file(options, kKey, files.key); !taken) return taken.error();
+  if (!files.key.path.empty() && files.certificate.path.empty())
+    return usage_error(kConf + files.key.option + ": the certificate of that key is missing; add " +
+                       files.certificate.option + "=FILE");
+  files.trusts_system = true;
+  files.allows_tls12 = true;
+  files.where = " to --rdzv-conf";
+  return {};
+}
+
+/// As under torchrun, a certificate's file may have its key, too.
+Outcome<void> take_https(rdzv::CertificateSettings files, const Probes& probes, LaunchPlan& plan,
+                         RendezvousSettings& settings) {
+  const std::string key_name = files.key.option;
+  const bool is_one_file = !files.certificate.path.empty() && files.key.path.empty();
+  if (is_one_file) files.key = files.certificate;
+  auto opened = probes.open_certificates(files);
+  if (!opened)
+    return usage_error(kConf + opened.error() +
+                       (is_one_file ? "; without " + key_name +
+                                          "=FILE that file must have the key, "
+                                          "too"
+                                    : ""));
+  settings.etcd_access.encrypter = std::move(opened->encrypter);
+  if (!opened->warning.empty()) plan.warnings.push_back(kConf + opened->warning);
+  return {};
+}
+
+Outcome<void> take_protocol(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
+                            RendezvousSettings& settings) {
+  const std::string typed = options.rdzv_conf.value("protocol").value_or("http");
+  const std::string protocol = lower_case(typed);
+  if (protocol != "http" && protocol != "https")
+    return usage_error(kConf + ("protocol is http or https, not '" + typed + "'"));
+  rdzv::CertificateSettings files;
+  if (const auto taken = take_files(options, files); !taken) return taken.error();
+  settings.etcd->is_encrypted = protocol == "https";
+  if (settings.etcd->is_encrypted) return take_https(std::move(files), probes, plan, settings);
+  for (const rdzv::PemFile* file : {&files.authorities, &files.certificate, &files.key})
+    if (!file->path.empty())
+      return usage_error(kConf + file->option + "=" + file->path +
+                         " is for an etcd with TLS; add protocol=https, or leave it out");
+  return {};
+}
+
+Outcome<void> take_user(const RdzvConf& conf, const Probes& probes, RendezvousSettings& settings) {
+  rdzv::EtcdAccess& access = settings.etcd_access;
+  access.words = {"etcd_user", "etcd_password_file", " in --rdzv-conf",
+                  "add protocol=https to --rdzv-conf", "leave out protocol=https in --rdzv-conf"};
+  const auto user = conf.value("etcd_user");
+  const auto file = conf.value("etcd_password_file");
+  if (user && !file)
+    return usage_error(kConf + ("etcd_user=" + *user +
+                                ": the password is missing; add etcd_password_file=FILE, a file "
+                                "that only you can read"));
+  if (file && !user)
+    return usage_error(
+        kConf + ("etcd_password_file=" + *file + ": the user is missing; add etcd_user=NAME"));
+  if (!user) return {};
+  auto password = probes.read_password(*file);
+  if (!password) return usage_error(kConf + ("etcd_password_file: " + password.error()));
+  access.user = *user;
+  access.password = std::move(*password);
+  return {};
+}
+
+}  // namespace
+
+Outcome<void> plan_etcd(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
+                        RendezvousSettings& settings) {
   if (!options.rdzv_endpoint) {
     return usage_error("--rdzv-backend=" + options.rdzv_backend +
                        ": the address of etcd is missing; add --rdzv-endpoint=HOST:2379, or "
                        "several members: HOST:2379,HOST:2379,HOST:2379");
   }
-  if (const auto protocol = options.rdzv_conf.value("protocol").value_or("http");
-      protocol != "http") {
-    return usage_error("--rdzv-conf: protocol=" + protocol +
-                       " is not supported for etcd; leave it out, and give etcd a client URL with "
-                       "http:// (--listen-client-urls)");
-  }
   auto prefix = rdzv::parse_etcd_prefix(options.rdzv_conf.value("etcd_prefix").value_or(""));
-  if (!prefix) return usage_error("--rdzv-conf: etcd_prefix: " + prefix.error());
-  rdzv::EtcdPlace etcd;
+  if (!prefix) return usage_error(kConf + ("etcd_prefix: " + prefix.error()));
+  rdzv::EtcdPlace& etcd = settings.etcd.emplace();
   etcd.prefix = std::move(*prefix);
   etcd.members = options.more_endpoints;
   etcd.members.insert(etcd.members.begin(), *options.rdzv_endpoint);
@@ -28,7 +130,9 @@ Outcome<rdzv::EtcdPlace> plan_etcd(const LaunchOptions& options) {
     if (member.port == 0)
       return usage_error("--rdzv-endpoint=" + to_string(member) + ": etcd has no port 0");
   }
-  return etcd;
+  if (const auto taken = take_protocol(options, probes, plan, settings); !taken)
+    return taken.error();
+  return take_user(options.rdzv_conf, probes, settings);
 }
 
 }  // namespace ddprun::launcher

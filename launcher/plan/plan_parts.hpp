@@ -38,8 +38,9 @@ Outcome<void> take_tls(const LaunchOptions& options, const Probes& probes, Launc
 Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
                               const Probes& probes, LaunchPlan& plan);
 
-/// Which etcd it is, for a job that meets over one; pure.
-Outcome<rdzv::EtcdPlace> plan_etcd(const LaunchOptions& options);
+/// Which etcd it is, for a job that meets over one, and how to get in. Reads the files for that.
+Outcome<void> plan_etcd(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
+                        agent::RendezvousSettings& settings);
 
 /// How long a host name may take to appear: that of a pod often does so after its containers run.
 /// Not at all in a dry run.

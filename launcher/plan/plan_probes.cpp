@@ -76,6 +76,7 @@ Probes machine_probes() {
   probes.resolve_host = look_up_host;
   probes.own_addresses = rdzv::interface_addresses;
   probes.read_secret = read_secret_file;
+  probes.read_password = read_password_file;
   probes.munge = [](std::string socket) { return rdzv::munge_credentials(std::move(socket)); };
   probes.open_tls = [] { return rdzv::open_tls(); };
   probes.open_certificates = [](const rdzv::CertificateSettings& settings) {

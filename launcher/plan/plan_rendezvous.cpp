@@ -201,10 +201,9 @@ Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousS
 /// torchrun's rendezvous in etcd: the service is in agents of the job, and etcd has its place.
 Outcome<void> meet_over_etcd(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
   const LaunchOptions& options = given.options;
-  auto etcd = plan_etcd(options);
-  if (!etcd) return etcd.error();
-  settings.endpoint = etcd->members.front();
-  settings.etcd = std::move(*etcd);
+  if (const auto planned = plan_etcd(options, given.probes, plan, settings); !planned)
+    return planned.error();
+  settings.endpoint = settings.etcd->members.front();
   settings.hosting = rdzv::HostingWish::not_host;
   take_wishes(options, plan, settings);
   const auto is_host = options.rdzv_conf.boolean("is_host");

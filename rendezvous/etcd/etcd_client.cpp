@@ -55,7 +55,7 @@ EtcdResult<std::string> EtcdClient::ask(const char* path, const std::string& bod
     const SteadyTime deadline = std::min(end, SteadyClock::now() + kMemberLimit);
     ErrorCode failed;
     if (!is_kept) {
-      connection_ = std::make_unique<EtcdConnection>(is_cancelled_, access_.encrypter.get());
+      connection_ = std::make_unique<EtcdConnection>(is_cancelled_, access_);
       failed = connection_->open(member, deadline);
     }
     Result<EtcdConnection::Answer> answer = failed;
@@ -65,7 +65,7 @@ EtcdResult<std::string> EtcdClient::ask(const char* path, const std::string& bod
       local_addr_ = connection_->local_addr();
       if (!connection_->is_reusable()) connection_.reset();
       if (answer->status == 200) return std::move(answer->body);
-      fault = etcd_fault_of(answer->status, answer->body, to_string(member));
+      fault = etcd_fault_of(answer->status, answer->body, to_string(member), access_.words);
       if (!may_pass(fault)) return fault;
     } else {
       fault = connection_->fault_of(answer.error());

@@ -53,9 +53,8 @@ struct EtcdConnection::Socket {
   std::array<char, kReadBytes> buffer{};
 };
 
-EtcdConnection::EtcdConnection(const std::function<bool()>& is_cancelled,
-                               const proto::Encrypter* encrypter)
-    : is_cancelled_(is_cancelled), encrypter_(encrypter), socket_(std::make_unique<Socket>()) {}
+EtcdConnection::EtcdConnection(const std::function<bool()>& is_cancelled, const EtcdAccess& access)
+    : is_cancelled_(is_cancelled), access_(access), socket_(std::make_unique<Socket>()) {}
 EtcdConnection::~EtcdConnection() = default;
 
 /// Runs what `begin` begins, until it is done or the time is over.
@@ -103,7 +102,7 @@ ErrorCode EtcdConnection::open(const Endpoint& member, SteadyTime deadline) {
   if (failed) return failed;
   send_at_once(socket.native_handle());
   // Its first bytes go with the first request, which waits for the end of the handshake.
-  if (encrypter_ != nullptr) encryption_ = encrypter_->client({member.host, "", ""});
+  if (access_.encrypter) encryption_ = access_.encrypter->client({member.host, "", ""});
   return {};
 }
 
@@ -190,10 +189,9 @@ EtcdFault EtcdConnection::fault_of(const ErrorCode& error) const {
   if (is_no_tls || (!has_received_ && is_closed(error)))
     return {Kind::unreachable,
             fmt::format("etcd at {} cannot be reached: {}; it may be another program, or if it has "
-                        "{} in --journal",
-                        member_, error.message(),
-                        encryption_ ? "no TLS, write etcd:// in place of etcds://"
-                                    : "TLS, write etcds:// in place of etcd://")};
+                        "{}, {}",
+                        member_, error.message(), encryption_ ? "no TLS" : "TLS",
+                        encryption_ ? access_.words.use_no_tls : access_.words.use_tls)};
   if (is_other_protocol(error))
     return {Kind::unreachable,
             fmt::format("the program at {} is no etcd (it does not answer in HTTP): check the host "

@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "proto/encryption.hpp"
 #include "rendezvous/etcd/etcd.hpp"
+#include "rendezvous/etcd/etcd_access.hpp"
 
 namespace ddprun::rdzv {
 
@@ -27,8 +28,8 @@ class EtcdConnection {
     std::string body;
   };
 
-  /// `encrypter`: null: none. Both are borrowed.
-  EtcdConnection(const std::function<bool()>& is_cancelled, const proto::Encrypter* encrypter);
+  /// Both are borrowed.
+  EtcdConnection(const std::function<bool()>& is_cancelled, const EtcdAccess& access);
   ~EtcdConnection();
   EtcdConnection(const EtcdConnection&) = delete;
   EtcdConnection& operator=(const EtcdConnection&) = delete;
@@ -52,7 +53,7 @@ class EtcdConnection {
   ErrorCode receive(SteadyTime deadline);
 
   const std::function<bool()>& is_cancelled_;
-  const proto::Encrypter* const encrypter_;
+  const EtcdAccess& access_;
   const std::unique_ptr<Socket> socket_;
   std::unique_ptr<proto::Encryption> encryption_;  // null: plain
   std::string received_;                           // plain text that was not read yet

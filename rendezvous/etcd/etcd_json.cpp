@@ -196,7 +196,8 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-EtcdFault fault_of_code(std::int64_t code, std::string_view text, std::string_view member) {
+EtcdFault fault_of_code(std::int64_t code, std::string_view text, std::string_view member,
+                        const EtcdWords& words) {
   using Kind = EtcdFault::Kind;
   const std::string reason =
       fmt::format("etcd at {}: {}", member, printable(text.substr(0, kReasonBytesMax)));
@@ -208,15 +209,14 @@ EtcdFault fault_of_code(std::int64_t code, std::string_view text, std::string_vi
                     "disarm",
                     member)};
   if (contains(text, "invalid user ID or password"))
-    return {Kind::refused,
-            fmt::format("etcd at {} does not know this user or password: correct --etcd-user and "
-                        "--etcd-password-file (etcdctl user list)",
-                        member)};
+    return {Kind::needs_user,
+            fmt::format("etcd at {} does not know this user or password: correct {} and {}{} "
+                        "(etcdctl user list)",
+                        member, words.user, words.password_file, words.where)};
   if (contains(text, "authentication is not enabled"))
     return {Kind::refused,
-            fmt::format("etcd at {} has no users: leave out --etcd-user, or type etcdctl auth "
-                        "enable",
-                        member)};
+            fmt::format("etcd at {} has no users: leave out {}{}, or type etcdctl auth enable",
+                        member, words.user, words.where)};
   if (code == kPermissionDenied)
     return {Kind::refused,
             fmt::format("the user may not do that in etcd at {}: give a role of it the prefix "
@@ -225,9 +225,8 @@ EtcdFault fault_of_code(std::int64_t code, std::string_view text, std::string_vi
   if (code == kUnauthenticated || contains(text, "user name is empty") ||
       contains(text, "auth store is old"))
     return {Kind::needs_user,
-            fmt::format("etcd at {} asks for a user: name one with --etcd-user=NAME and "
-                        "--etcd-password-file=FILE",
-                        member)};
+            fmt::format("etcd at {} asks for a user: name one with {}=NAME and {}=FILE{}", member,
+                        words.user, words.password_file, words.where)};
   if (contains(text, "revision has been compacted")) return {Kind::compacted, reason};
   if (code == kResourceExhausted && contains(text, "larger than max"))
     return {Kind::too_large, reason};
@@ -335,7 +334,8 @@ EtcdResult<std::string> read_etcd_token(std::string_view body) {
   return std::string(*text);
 }
 
-EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view member) {
+EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view member,
+                        const EtcdWords& words) {
   using Kind = EtcdFault::Kind;
   const auto document = object_in(body);
   const auto code = document ? number_of(document->root(), "code") : std::nullopt;
@@ -343,7 +343,7 @@ EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view
     const auto message = document->root().member("message");
     const auto error = document->root().member("error");
     const auto text = message ? message->text() : error ? error->text() : std::nullopt;
-    return fault_of_code(*code, text.value_or("an error without a text"), member);
+    return fault_of_code(*code, text.value_or("an error without a text"), member, words);
   }
   if (status == 404)
     return {
@@ -352,9 +352,7 @@ EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view
                     "gateway (--enable-grpc-gateway)",
                     member)};
   if (contains(body, "HTTPS server"))
-    return {Kind::needs_user,
-            fmt::format("etcd at {} asks for TLS: write etcds:// in --journal, in place of etcd://",
-                        member)};
+    return {Kind::needs_user, fmt::format("etcd at {} asks for TLS: {}", member, words.use_tls)};
   return {status >= 500 ? Kind::unreachable : Kind::refused,
           fmt::format("{} answers with HTTP status {}, as no etcd does", member, status)};
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "rendezvous/etcd/etcd.hpp"
+#include "rendezvous/etcd/etcd_access.hpp"
 
 namespace ddprun::rdzv {
 
@@ -30,7 +31,8 @@ EtcdResult<std::chrono::seconds> read_etcd_keep_alive(std::string_view body);
 EtcdResult<std::string> read_etcd_token(std::string_view body);
 
 /// Any other status. `member`: HOST:PORT, for people.
-EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view member);
+EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view member,
+                        const EtcdWords& words);
 /// Whether another member, or the same one later, may answer otherwise.
 bool may_pass(const EtcdFault& fault);
 

@@ -67,9 +67,10 @@ EtcdPlace etcd_place_of_run(EtcdPlace place, const std::string& run_id) {
 }
 
 std::string to_string(const EtcdPlace& place) {
-  std::string text(kEtcdScheme);
+  const std::string_view scheme = place.is_encrypted ? kEncryptedEtcdScheme : kEtcdScheme;
+  std::string text(scheme);
   for (const Endpoint& member : place.members)
-    text += (text.size() == kEtcdScheme.size() ? "" : ",") + ddprun::to_string(member);
+    text += (text.size() == scheme.size() ? "" : ",") + ddprun::to_string(member);
   return text + "/" + place.prefix;
 }
 

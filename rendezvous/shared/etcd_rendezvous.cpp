@@ -34,20 +34,13 @@ bool is_hopeless(const EtcdFault& fault) {
   return fault.kind == EtcdFault::Kind::needs_user || fault.kind == EtcdFault::Kind::too_old;
 }
 
-/// The texts of rdzvd name its options, which ddprun does not have.
-std::string reason_of(const EtcdFault& fault) {
-  if (fault.kind != EtcdFault::Kind::needs_user) return fault.reason;
-  return "etcd asks for a user or for TLS, and ddprun has neither for it: use one without "
-         "(etcdctl auth disable, a client URL with http://), or several rdzvd, which have both";
-}
-
 }  // namespace
 
 EtcdRendezvous::EtcdRendezvous(boost::asio::io_context& context, EtcdRendezvousSettings settings)
     : context_(context),
       settings_(std::move(settings)),
-      etcd_(std::make_unique<EtcdClient>(settings_.etcd.members,
-                                         [this] { return is_ended_.load(); })),
+      etcd_(std::make_unique<EtcdClient>(
+          settings_.etcd.members, [this] { return is_ended_.load(); }, settings_.access)),
       candidacy_({.prefix = settings_.etcd.prefix, .look_every = settings_.slots_every},
                  boot_clock_now()) {}
 
@@ -142,7 +135,7 @@ void EtcdRendezvous::answer_question() {
 FoundService EtcdRendezvous::look_for_leader() {
   const EtcdKeys keys(settings_.etcd.prefix);
   const auto leader = etcd_->range({keys.leader(), "", 1, 0}, kCallLimit);
-  if (!leader) return {{}, reason_of(leader.error()), is_hopeless(leader.error())};
+  if (!leader) return {{}, leader.error().reason, is_hopeless(leader.error())};
   if (!leader->keys.empty()) {
     const std::string& value = leader->keys[0].value;
     auto place = parse_endpoint(value);
@@ -200,7 +193,7 @@ void EtcdRendezvous::claim(const ClaimSlot& request) {
 }
 
 void EtcdRendezvous::fail(const EtcdFault& fault) {
-  trouble_ = reason_of(fault);
+  trouble_ = fault.reason;
   candidacy_.failed(boot_clock_now());
 }
 
@@ -227,6 +220,7 @@ std::string EtcdRendezvous::listen() {
 void EtcdRendezvous::host() {
   SharedService::Settings settings;
   settings.etcd = settings_.etcd;
+  settings.access = settings_.access;
   settings.bound = Endpoint(listener_.addr, listener_.port);
   settings.place = place_;
   settings.listener = std::move(listener_.fd);
@@ -248,7 +242,8 @@ void EtcdRendezvous::host() {
 
 void EtcdRendezvous::give_up_slot() {
   if (candidacy_.lease() == 0) return;
-  EtcdClient last(settings_.etcd.members, [] { return false; });
+  EtcdClient last(
+      settings_.etcd.members, [] { return false; }, settings_.access);
   // Where it is lost, the lease ends by itself.
   [[maybe_unused]] const auto answer = last.revoke(candidacy_.lease(), kLastCallLimit);
 }

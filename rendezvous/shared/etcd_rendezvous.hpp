@@ -25,7 +25,8 @@
 namespace ddprun::rdzv {
 
 struct EtcdRendezvousSettings {
-  EtcdPlace etcd;          ///< of the run
+  EtcdPlace etcd;  ///< of the run
+  EtcdAccess access;
   std::string local_addr;  ///< by which others reach this machine; empty: by which it reaches etcd
   bool may_host = true;    ///< a candidate
   std::uint16_t port_first = 0;  ///< where a candidate listens; 0: any free port

@@ -109,8 +109,9 @@ bool CertificateEnd::is_alert_of_certificate(unsigned long error) {
   const bool may_have_key = is_client_ && !settings_->allows_tls12 && alert == kHandshakeFailure;
   if (said.empty() && !may_have_key) return false;
   if (lacks_certificate) {
-    set_problem(fmt::format("it asks for a certificate: add {}=FILE and {}=FILE",
-                            settings_->certificate.option, settings_->key.option));
+    set_problem(fmt::format("it asks for a certificate: add {}=FILE and {}=FILE{}",
+                            settings_->certificate.option, settings_->key.option,
+                            settings_->where));
   } else if (said.empty()) {
     set_problem(
         fmt::format("it has no certificate that fits (its key may come from the secret: leave out "

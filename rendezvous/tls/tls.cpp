@@ -84,7 +84,7 @@ class CertificateEncrypter final : public proto::Encrypter {
                      library_->version) {
     if (settings_->certificate.path.empty())
       why_no_service_ = "a certificate is missing: add " + settings_->certificate.option +
-                        "=FILE and " + settings_->key.option + "=FILE";
+                        "=FILE and " + settings_->key.option + "=FILE" + settings_->where;
     CertificateEnd::prepare(*library_, client_.get(), kVerifyPeer);
     CertificateEnd::prepare(*library_, service_.get(),
                             checks_clients() ? kVerifyPeer | kFailWithoutCertificate : kVerifyNone);

@@ -34,6 +34,7 @@ struct CertificateSettings {
   /// A client without a file of authorities trusts those of this machine's OpenSSL.
   bool trusts_system = false;
   bool allows_tls12 = false;  ///< else only TLS 1.3
+  std::string where;          ///< behind options that are to be added, such as " to --rdzv-conf"
 };
 
 struct CertificateTls {

@@ -76,7 +76,7 @@ void fuzz_etcd_answer(const std::uint8_t* data, std::size_t size) {
         DDPRUN_ASSERT(token->find_first_of(" \r\n") == std::string::npos, "a token is one word");
       return;
     default: {
-      const rdzv::EtcdFault fault = rdzv::etcd_fault_of(data[0] * 4U, body, "h:1");
+      const rdzv::EtcdFault fault = rdzv::etcd_fault_of(data[0] * 4U, body, "h:1", {});
       DDPRUN_ASSERT(!fault.reason.empty() && fault.reason.size() < 2'000 &&
                         fault.reason.find('\n') == std::string::npos,
                     "a fault is one line");

@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "rendezvous/store": ["proto", "base"],
     "rendezvous/tls": ["proto", "base"],
     "warden": ["machine", "base"],
-    "agent": ["warden/warden_link", "rendezvous/etcd/etcd_url", "rendezvous/membership", "rendezvous/service/hosting", "machine", "proto", "base"],
+    "agent": ["warden/warden_link", "rendezvous/etcd/etcd_access", "rendezvous/etcd/etcd_url", "rendezvous/membership", "rendezvous/service/hosting", "machine", "proto", "base"],
     "agent/chaos": [],
     "agent/evidence": ["proto", "base"],
     "agent/streams": ["agent/evidence", "proto", "base"],

@@ -80,6 +80,8 @@ class RealEtcd {
     words.insert(words.end(), options_.begin(), options_.end());
     members_[index] = std::make_unique<Child>(words, child);
   }
+  /// How this test gets in from now on.
+  void use(rdzv::EtcdAccess access) { access_ = std::move(access); }
   void kill(std::size_t index) { members_[index].reset(); }
   [[nodiscard]] Child& member(std::size_t index) { return *members_[index]; }
   [[nodiscard]] std::uint16_t port(std::size_t index) const { return ports_[2 * index]; }
@@ -98,9 +100,7 @@ class RealEtcd {
         endpoints, [] { return false; }, access_);
   }
   /// As people type it for ddprun.
-  [[nodiscard]] std::string endpoints() const {
-    return place().substr(std::string("etcd://").size());
-  }
+  [[nodiscard]] std::string endpoints() const { return place().substr(place().find("://") + 3); }
   /// Empty: there is none.
   [[nodiscard]] std::string value(const std::string& key) const {
     const auto page = client()->range({key, "", 1, 0}, kLimit);
@@ -131,7 +131,7 @@ class RealEtcd {
   }
 
   const std::vector<std::string> options_;
-  const rdzv::EtcdAccess access_;
+  rdzv::EtcdAccess access_;
   const std::vector<std::uint16_t> ports_;
   const TempDir folder_;
   std::vector<std::unique_ptr<Child>> members_;

@@ -7,8 +7,9 @@
 namespace ddprun::test {
 
 struct OverEtcd : ManyNodes {
-  explicit OverEtcd(std::size_t members = 1, const std::vector<std::string>& options = {})
-      : etcd(members, options) {}
+  explicit OverEtcd(std::size_t members = 1, const std::vector<std::string>& options = {},
+                    const rdzv::EtcdAccess& access = {})
+      : etcd(members, options, access) {}
 
   /// One node with one worker, which runs on until the gate is open.
   Child& add(const std::string& count, const std::vector<std::string>& more = {}) {
@@ -43,6 +44,22 @@ struct OverEtcd : ManyNodes {
     REQUIRE(eventually(
         [&] { return !etcd.value("ddprun/runs/job/candidates/" + std::to_string(number)).empty(); },
         std::chrono::seconds(30)));
+  }
+  /// The job ends without having restarted, on each node, and leaves nothing in etcd.
+  void end_in_order() {
+    open_gate();
+    const auto ended = wait();
+    for (const ChildResult& node : ended) {
+      INFO(node.out + node.err);
+      CHECK(node.status == 0);
+    }
+    for (const char* number : {"round", "restarts"}) {
+      const auto all = all_said(ended, number);
+      CHECK(all.size() == ended.size());
+      CHECK(all.count("0") == ended.size());
+    }
+    CHECK(etcd.keys().empty());
+    nodes.clear();
   }
 
   RealEtcd etcd;

@@ -1,13 +1,6 @@
 // A journal in a real etcd that encrypts, asks for certificates, or asks for a user.
-#include <sys/stat.h>
-
-#include <fstream>
-
-#include "rendezvous/etcd/etcd_connection.hpp"
-#include "rendezvous/tls/tls.hpp"
 #include "tests/integration/rendezvous/running_rdzvd.hpp"
-#include "tests/support/certificates.hpp"
-#include "tests/support/real_etcd.hpp"
+#include "tests/support/closed_etcd.hpp"
 #include "tests/support/tls.hpp"
 
 using namespace ddprun;
@@ -16,31 +9,9 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-rdzv::EtcdAccess access_with(const std::string& authorities, const TestAuthority::Files& own = {}) {
-  rdzv::CertificateSettings settings;
-  settings.authorities = {"--etcd-ca", authorities};
-  settings.certificate = {"--etcd-cert", own.certificate};
-  settings.key = {"--etcd-key", own.key};
-  settings.allows_tls12 = true;
-  auto opened = rdzv::open_tls(settings);
-  REQUIRE(opened.has_value());
-  return {opened->encrypter, "", ""};
-}
-
 /// An etcd of one member that speaks TLS and asks each client for a certificate.
-struct ClosedEtcd {
-  ClosedEtcd()
-      : server(authority.issue("etcd")),
-        client(authority.issue("rdzvd")),
-        etcd(1,
-             {"--cert-file=" + server.certificate, "--key-file=" + server.key, "--client-cert-auth",
-              "--trusted-ca-file=" + authority.file()},
-             access_with(authority.file(), client)) {}
-
-  TestAuthority authority;
-  const TestAuthority::Files server;
-  const TestAuthority::Files client;
-  RealEtcd etcd;
+struct ClosedEtcd : EtcdCertificates {
+  RealEtcd etcd{1, options(), access()};
 };
 
 /// What an rdzvd with these options prints to stderr until it has `expected`.
@@ -52,16 +23,6 @@ void check_warning(const Words& options, const std::string& expected) {
       [&](const auto&, const auto& err) { return err.find(expected) != std::string::npos; });
   INFO(rdzvd.child.err());
   CHECK(is_told);
-}
-
-void etcdctl(const RealEtcd& etcd, const Words& words) {
-  ChildOptions options;
-  options.environment = {{"ETCDCTL_API", "3"}};
-  Words command{"/usr/bin/etcdctl", "--endpoints=127.0.0.1:" + std::to_string(etcd.port(0))};
-  command.insert(command.end(), words.begin(), words.end());
-  const ChildResult done = run(command, options);
-  INFO(done.out + done.err);
-  REQUIRE(done.status == 0);
 }
 
 }  // namespace
@@ -114,32 +75,18 @@ TEST_CASE("an etcd without TLS is named where it was to have it") {
   const RealEtcd etcd(1);
   TestAuthority authority;
   check_warning({"--journal=etcds" + etcd.place().substr(4), "--etcd-ca=" + authority.file()},
-                "if it has no TLS, write etcd:// in place of etcds://");
+                "if it has no TLS, write etcd:// in place of etcds:// in --journal");
 }
 
 TEST_CASE("rdzvd logs in to an etcd with users") {
-  const RealEtcd etcd(1);
-  for (const Words& words :
-       {Words{"user", "add", "root:root password"}, Words{"user", "add", "rdzvd:short"},
-        Words{"role", "add", "jobs"},
-        Words{"role", "grant-permission", "jobs", "--prefix=true", "readwrite", "ddprun/"},
-        Words{"user", "grant-role", "rdzvd", "jobs"}, Words{"user", "grant-role", "root", "root"},
-        Words{"auth", "enable"}})
-    etcdctl(etcd, words);
-  const TempDir folder;
-  const std::string file = folder.path() / "password";
-  std::ofstream(file) << "short\n";
-  REQUIRE(chmod(file.c_str(), 0600) == 0);
+  RealEtcd etcd(1);
+  give_users(etcd, "rdzvd", "short");
+  const PasswordFile file("short");
   const std::string journal = "--journal=" + etcd.place();
-  const std::string password = "--etcd-password-file=" + file;
+  const std::string password = "--etcd-password-file=" + file.path();
   Rdzvd rdzvd({"--listen=127.0.0.1:0", journal, "--etcd-user=rdzvd", password});
-  rdzv::EtcdClient root({{"127.0.0.1", etcd.port(0)}}, [] { return false; },
-                        {nullptr, "root", "root password"});
-  const auto leader = [&] {
-    const auto page = root.range({"ddprun/leader", "", 1, 0}, RealEtcd::kLimit);
-    return page && !page->keys.empty() ? page->keys[0].value : "";
-  };
-  CHECK(eventually([&] { return leader() == rdzvd.first_line; }, std::chrono::seconds(20)));
+  CHECK(eventually([&] { return etcd.value("ddprun/leader") == rdzvd.first_line; },
+                   std::chrono::seconds(20)));
   check_warning({journal}, "asks for a user: name one with --etcd-user=NAME");
   check_warning({journal, "--etcd-user=nobody", password}, "does not know this user or password");
   check_warning({journal + "/other", "--etcd-user=rdzvd", password}, "grant-permission");

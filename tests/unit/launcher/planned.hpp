@@ -92,6 +92,7 @@ struct Machine {
       if (found != secrets.end()) return {boost::system::in_place_value, found->second};
       return {boost::system::in_place_error, "cannot read the secret file " + path};
     };
+    result.read_password = result.read_secret;
     result.munge = [](const std::string&) { return std::shared_ptr<proto::Credentials>(); };
     result.open_tls = [this] { return tls; };
     result.open_certificates = [this](const rdzv::CertificateSettings& settings) {

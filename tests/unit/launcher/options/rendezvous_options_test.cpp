@@ -176,7 +176,7 @@ TEST_CASE("settings of etcd and of a store in a file are those without effect") 
   const auto keys = [](const std::string& text, bool over_etcd = false) {
     return keys_without_effect(*parse_rdzv_conf(text), over_etcd);
   };
-  CHECK(keys("protocol=http,etcd_prefix=/a,ca_cert=/b", true) == "ca_cert");
+  CHECK(keys("protocol=http,etcd_prefix=/a,ca_cert=/b,store_type=file", true) == "store_type");
   CHECK(keys("protocol=https,join_timeout=5,cacert=/a") == "protocol, cacert");
   CHECK(keys("store_type=file") == "store_type");
   CHECK(

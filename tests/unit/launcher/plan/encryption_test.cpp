@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/plan/dry_run.hpp"
+#include "tests/unit/launcher/no_encrypter.hpp"
 #include "tests/unit/launcher/planned.hpp"
 
 using namespace ddprun;
@@ -13,23 +14,6 @@ using namespace ddprun::launcher;
 using namespace ddprun::launcher::test;
 
 namespace {
-
-class NoEncrypter final : public proto::Encrypter {
- public:
-  [[nodiscard]] std::unique_ptr<proto::Encryption> client(const Client&) const override {
-    return nullptr;
-  }
-  [[nodiscard]] std::unique_ptr<proto::Encryption> service(proto::SecretFor) const override {
-    return nullptr;
-  }
-  [[nodiscard]] const std::string& why_no_service() const override { return nothing_; }
-  [[nodiscard]] bool checks_clients() const override { return false; }
-  [[nodiscard]] const std::string& description() const override { return description_; }
-
- private:
-  std::string description_ = "TLS 1.3, of a test";
-  std::string nothing_;
-};
 
 Words two_nodes(const std::string& more = "--rdzv-auth=auto") {
   return {"--nnodes=2", "--node-rank=1", "--master-addr=node1", more};

@@ -9,6 +9,7 @@
 using namespace ddprun;
 using namespace ddprun::rdzv;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Kind = EtcdFault::Kind;
 
 TEST_CASE("base64 of any bytes is read back, and anything else is refused") {
@@ -107,7 +108,7 @@ TEST_CASE("a login to etcd has a user and a password, and gives a token") {
 
 TEST_CASE("each fault of etcd is named, with what to do") {
   const auto fault = [](unsigned status, const char* body) {
-    return etcd_fault_of(status, body, "h1:2379");
+    return etcd_fault_of(status, body, "h1:2379", {});
   };
   const EtcdFault full = fault(
       429,
@@ -125,7 +126,7 @@ TEST_CASE("each fault of etcd is named, with what to do") {
   const EtcdFault wrong = fault(
       400,
       R"({"error":"etcdserver: authentication failed, invalid user ID or password","code":3})");
-  CHECK(wrong.kind == Kind::refused);
+  CHECK(wrong.kind == Kind::needs_user);
   CHECK_THAT(wrong.reason, Contains("--etcd-password-file"));
   CHECK_THAT(fault(400, R"({"error":"etcdserver: authentication is not enabled","code":9})").reason,
              Contains("leave out --etcd-user"));
@@ -134,6 +135,17 @@ TEST_CASE("each fault of etcd is named, with what to do") {
   CHECK(fault(404, "404 page not found\n").kind == Kind::too_old);
   CHECK_THAT(fault(404, "").reason, Contains("etcd 3.4"));
   CHECK(fault(400, "Client sent an HTTP request to an HTTPS server.\n").kind == Kind::needs_user);
+  EtcdWords words;
+  words.user = "etcd_user";
+  words.password_file = "etcd_password_file";
+  words.where = " in --rdzv-conf";
+  words.use_tls = "add protocol=https";
+  CHECK_THAT(
+      etcd_fault_of(400, R"({"error":"etcdserver: user name is empty","code":3})", "h", words)
+          .reason,
+      EndsWith("with etcd_user=NAME and etcd_password_file=FILE in --rdzv-conf"));
+  CHECK_THAT(etcd_fault_of(400, "sent an HTTP request to an HTTPS server", "h", words).reason,
+             EndsWith("asks for TLS: add protocol=https"));
   CHECK(fault(400,
               R"({"message":"etcdserver: mvcc: required revision has been compacted","code":11})")
             .kind == Kind::compacted);

@@ -1,0 +1,73 @@
+// Jobs that meet over an etcd that is not open to all: it has TLS and asks for certificates, or has
+// users.
+#include "tests/integration/launcher/many_nodes_over_etcd.hpp"
+#include "tests/support/closed_etcd.hpp"
+#include "tests/support/tls.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// A node of a job with an ID of its own, which never meets another one.
+void check_refusal(OverEtcd& job, const std::vector<std::string>& options,
+                   const std::string& expected) {
+  std::vector<std::string> all{"--rdzv-id=other"};
+  all.insert(all.end(), options.begin(), options.end());
+  const ChildResult node = job.add("2", all).wait();
+  job.nodes.pop_back();
+  INFO(node.err);
+  CHECK(node.status == 69);
+  CHECK_THAT(node.err, Contains(expected));
+}
+
+}  // namespace
+
+TEST_CASE("nodes meet over an etcd that speaks TLS and asks for certificates") {
+  tls();
+  const EtcdCertificates files;
+  OverEtcd job(1, files.options(), files.access());
+  const std::string conf = "--rdzv-conf=protocol=https,";
+  job.add("2", {"--rdzv-backend=etcd-v2", conf + "ca_cert=" + files.authority.file() +
+                                              ",ssl_cert=" + files.client.certificate +
+                                              ",ssl_cert_key=" + files.client.key});
+  job.await_slot(1);
+  job.add("2", {conf + "cacert=" + files.authority.file() + ",cert=" + files.client.certificate +
+                ",key=" + files.client.key});
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/2 "));
+  const std::string old = job.leader();
+  // It is the leader no more, as if etcd had ended its lease: the next one reads the journal.
+  REQUIRE(job.etcd.client()
+              ->txn({{}, {rdzv::EtcdDelete{"ddprun/runs/job/leader", ""}}, {}}, RealEtcd::kLimit)
+              .has_value());
+  REQUIRE(eventually([&] { return !job.leader().empty(); }, std::chrono::seconds(30)));
+
+  check_refusal(
+      job,
+      {"--rdzv-backend=etcd-v2",
+       "--rdzv-conf=join_timeout=2,protocol=https,ca_cert=" + files.authority.file()},
+      "it asks for a certificate: add ssl_cert=FILE and ssl_cert_key=FILE to --rdzv-conf");
+  check_refusal(job, {"--rdzv-conf=join_timeout=2"}, "add protocol=https to --rdzv-conf");
+  job.end_in_order();
+}
+
+TEST_CASE("nodes meet over an etcd as a user of it") {
+  OverEtcd job;
+  give_users(job.etcd, "ann", "short");
+  const PasswordFile password("short");
+  const PasswordFile wrong("other");
+  const auto conf = [](const std::string& name, const PasswordFile& file) {
+    return std::vector<std::string>{"--rdzv-conf=etcd_user=" + name +
+                                    ",etcd_password_file=" + file.path()};
+  };
+  for (int i = 0; i < 2; ++i) job.add("2", conf("ann", password));
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/2 "));
+  check_refusal(job, conf("ann", wrong),
+                "does not know this user or password: correct etcd_user and etcd_password_file in "
+                "--rdzv-conf");
+  check_refusal(job, {},
+                "asks for a user: name one with etcd_user=NAME and etcd_password_file=FILE in "
+                "--rdzv-conf");
+  job.end_in_order();
+}
