@@ -112,10 +112,8 @@ std::unique_ptr<rdzv::EtcdRendezvous> over_etcd(asio::io_context& context,
   over.on_info = [&context](const std::string& line) {
     asio::post(context, [line] { spdlog::info("the rendezvous here: {}", line); });
   };
-  over.on_listening = [&context, knows_clients = !settings.secret.empty() ||
-                                                 (encrypter && encrypter->checks_clients())](
-                          const Endpoint& bound) {
-    if (knows_clients || is_loopback(bound.host)) return;
+  over.on_open = [&context](const Endpoint& bound) {
+    if (is_loopback(bound.host)) return;
     asio::post(context, [place = to_string(bound)] { warn_of_no_secret(place); });
   };
   return std::make_unique<rdzv::EtcdRendezvous>(context, std::move(over));
@@ -171,12 +169,25 @@ void NodeLink::start(const ConnectionShares& shares) {
         .parked_max = shares.parked,
         .on_first_client = [this] { asio::post(context_, events_.store_is_wanted); }});
   if (over_etcd_) {
-    const ErrorCode failed =
-        over_etcd_->start(agent_service_settings(context_, config_, shares.newcomers));
-    if (failed) return fail("ddprun cannot ask etcd: " + why_no_thread(failed));
+    if (const std::string problem = start_over_etcd(shares.newcomers); !problem.empty())
+      return fail(problem);
   }
   if (const ErrorCode failed = session_.start())
     fail("ddprun cannot wait for the rendezvous: " + why_no_descriptor(failed));
+}
+
+/// Each candidate has a secret of its own, if they make one: a node reads that of the one that
+/// leads. Not empty: why this node cannot take part.
+std::string NodeLink::start_over_etcd(std::size_t newcomers_max) {
+  OwnSecret secret;
+  if (settings_.may_host) {
+    auto made = own_secret(settings_);
+    if (!made) return made.error();
+    secret = std::move(*made);
+  }
+  const ErrorCode failed =
+      over_etcd_->start(agent_service_settings(context_, config_, secret, newcomers_max));
+  return failed ? "ddprun cannot ask etcd: " + why_no_thread(failed) : "";
 }
 
 /// The service does not know this node yet, so there is nothing to leave.

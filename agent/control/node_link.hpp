@@ -85,6 +85,7 @@ class NodeLink final : public MembershipLink {
   [[nodiscard]] RemoteMembership::Events session_events();
   void wait_for_farewell();
   void wait_for_others();
+  std::string start_over_etcd(std::size_t newcomers_max);
   void fail(const std::string& problem);
   void note_connection();
   void note_welcome(const proto::Welcome& welcome);

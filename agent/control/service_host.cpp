@@ -33,11 +33,13 @@ void warn_of_no_secret(const std::string& place) {
 
 rdzv::ServiceServerSettings agent_service_settings(boost::asio::io_context& context,
                                                    const AgentConfig& config,
+                                                   const OwnSecret& secret,
                                                    std::size_t newcomers_max) {
   rdzv::ServiceServerSettings settings;
   settings.service.only_run_id = config.run_id;
   settings.service.lease = config.rendezvous->lease;
-  settings.secret = config.rendezvous->secret;
+  settings.secret = secret.secret;
+  settings.credential = secret.credential;
   settings.encrypter = config.rendezvous->encrypter;
   rdzv::Newcomers::Limits& newcomers = settings.newcomers;
   settings.has_few_files = newcomers_max < newcomers.places;
@@ -57,7 +59,6 @@ ServiceHost::ServiceHost(boost::asio::io_context& context, const AgentConfig& co
       config_(config),
       settings_(*config.rendezvous),
       events_(std::move(events)),
-      secret_(settings_.secret),
       endpoint_(settings_.endpoint) {}
 
 void ServiceHost::look(const std::vector<std::string>& addresses) {
@@ -117,31 +118,18 @@ void ServiceHost::fail_to_listen(const std::string& addr, const ErrorCode& error
                    owner.empty() ? "" : fmt::format(" ({} has it)", owner), remedy));
 }
 
-/// Where it is to have one of its own. Not empty: why it cannot, though it must.
-std::string ServiceHost::make_secret() {
-  if (!settings_.makes_secret || !credential_.empty()) return "";
-  std::string secret = proto::new_secret();
-  auto credential = settings_.credentials->encode(proto::credential_payload(secret));
-  if (!credential && settings_.needs_proof)
-    return fmt::format("--rdzv-auth=munge: {}", credential.error());
-  if (!credential) {
-    spdlog::info("nodes do not prove their user to the rendezvous: {}", credential.error());
-    return "";
-  }
-  secret_ = std::move(secret);
-  credential_ = std::move(*credential);
-  return "";
-}
-
 /// Not empty: why it is not served.
 std::string ServiceHost::serve(rdzv::StoreListener listener) {
   if (settings_.encrypter && !settings_.encrypter->why_no_service().empty())
     return "this node runs the rendezvous, and " + settings_.encrypter->why_no_service();
-  if (std::string problem = make_secret(); !problem.empty()) return problem;
-  rdzv::ServiceServerSettings settings = agent_service_settings(context_, config_, newcomers_max_);
+  if (!secret_) {
+    auto made = own_secret(settings_);
+    if (!made) return made.error();
+    secret_ = std::move(*made);
+  }
+  rdzv::ServiceServerSettings settings =
+      agent_service_settings(context_, config_, *secret_, newcomers_max_);
   settings.running_folder = rdzv::RunningFile::kFolder;
-  settings.secret = secret_;
-  settings.credential = credential_;
   settings.on_store_client = events_.on_store_client;
   auto server = rdzv::ServiceServer::start(std::move(listener), std::move(settings));
   if (!server) {
@@ -164,7 +152,7 @@ std::string ServiceHost::kill_and_restart() {
 
 void ServiceHost::warn_of_no_secret() const {
   const bool knows_clients = settings_.encrypter && settings_.encrypter->checks_clients();
-  if (secret_.empty() && !knows_clients && !is_loopback(listen_addr_)) {
+  if (secret_->secret.empty() && !knows_clients && !is_loopback(listen_addr_)) {
     ddprun::agent::warn_of_no_secret(to_string(endpoint_));
   }
 }

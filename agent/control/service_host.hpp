@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "agent/config.hpp"
+#include "agent/control/own_secret.hpp"
 #include "rendezvous/client/own_service.hpp"
 #include "rendezvous/service/hosting.hpp"
 #include "rendezvous/service/service_server.hpp"
@@ -22,6 +23,7 @@ void warn_of_no_secret(const std::string& place);
 /// session yet. Its lines go to the log of the context's thread.
 rdzv::ServiceServerSettings agent_service_settings(boost::asio::io_context& context,
                                                    const AgentConfig& config,
+                                                   const OwnSecret& secret,
                                                    std::size_t newcomers_max);
 
 class ServiceHost final : public rdzv::OwnService {
@@ -63,7 +65,6 @@ class ServiceHost final : public rdzv::OwnService {
  private:
   void listen(const rdzv::HostingChoice& choice);
   std::string serve(rdzv::StoreListener listener);
-  std::string make_secret();
   void warn_of_no_secret() const;
   void fail_to_listen(const std::string& addr, const ErrorCode& error);
   void fail(const std::string& problem);
@@ -74,8 +75,7 @@ class ServiceHost final : public rdzv::OwnService {
   const Events events_;
   std::size_t newcomers_max_ = rdzv::Newcomers::Limits{}.places;
   std::optional<rdzv::ServiceServer> server_;
-  std::string secret_;      // empty: none
-  std::string credential_;  // that shows it; empty: it is not shown
+  std::optional<OwnSecret> secret_;  // none: it was not needed yet
   std::string public_addr_;
   std::string listen_addr_;
   Endpoint endpoint_;  // the settings', with the port that it has got

@@ -20,7 +20,7 @@ void take_munge(const LaunchOptions& options, const Environment& environment, co
                 RendezvousSettings& settings) {
   settings.credentials = probes.munge(options.rdzv_conf.value("munge_socket").value_or(""));
   settings.needs_proof = options.rdzv_auth == RdzvAuth::munge;
-  settings.makes_secret = !settings.etcd && (settings.needs_proof || may_have_munge(environment));
+  settings.makes_secret = settings.needs_proof || may_have_munge(environment);
 }
 
 Outcome<void> take_certificates(const LaunchOptions& options, const Probes& probes,
@@ -42,9 +42,6 @@ Outcome<void> take_secret(const LaunchOptions& options, const Environment& envir
                           const Probes& probes, RendezvousSettings& settings) {
   constexpr std::string_view kRemedy =
       "make one with ddprun --make-secret and copy it to each node";
-  if (options.rdzv_auth == RdzvAuth::munge && settings.etcd)
-    return usage_error("--rdzv-auth=munge is not supported with --rdzv-backend=" +
-                       options.rdzv_backend + "; use a secret: --rdzv-secret-file=FILE");
   if (options.rdzv_auth == RdzvAuth::munge) {
     if (!options.secret_file.empty())
       return usage_error("--rdzv-auth=munge and --rdzv-secret-file=" + options.secret_file +

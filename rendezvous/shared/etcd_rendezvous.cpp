@@ -224,11 +224,13 @@ void EtcdRendezvous::host() {
   settings.bound = Endpoint(listener_.addr, listener_.port);
   settings.place = place_;
   settings.listener = std::move(listener_.fd);
+  const auto& encrypter = service_.encrypter;
+  const bool is_open = service_.secret.empty() && !(encrypter && encrypter->checks_clients());
+  if (is_open) settings_.on_open(settings.bound);
   settings.service = std::move(service_);
   settings.may_begin_run = [this] { return !was_welcomed_.load(); };
   settings.on_warning = settings_.on_warning;
   settings.on_info = settings_.on_info;
-  settings_.on_listening(settings.bound);
   settings_.on_info(fmt::format("hosts a candidate for the rendezvous at {}", place_));
   auto started = SharedService::start(std::move(settings));
   if (!started) {

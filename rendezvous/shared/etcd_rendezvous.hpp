@@ -35,8 +35,8 @@ struct EtcdRendezvousSettings {
   std::chrono::milliseconds ask_pause{100};            ///< between two questions which agent leads
   std::function<void(const std::string&)> on_warning;  ///< a line for people; from any thread
   std::function<void(const std::string&)> on_info;     ///< the same
-  /// This process has begun to listen there, so anybody can connect; from the thread.
-  std::function<void(const Endpoint&)> on_listening;
+  /// Anybody who can connect there is served from then on: clients prove nothing. From the thread.
+  std::function<void(const Endpoint&)> on_open;
 };
 
 class EtcdRendezvous final : public ServiceFinder {

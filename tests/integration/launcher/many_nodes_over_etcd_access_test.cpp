@@ -1,7 +1,8 @@
 // Jobs that meet over an etcd that is not open to all: it has TLS and asks for certificates, or has
-// users.
+// users. And jobs whose nodes know each other by MUNGE, with a real munged.
 #include "tests/integration/launcher/many_nodes_over_etcd.hpp"
 #include "tests/support/closed_etcd.hpp"
+#include "tests/support/real_munge.hpp"
 #include "tests/support/tls.hpp"
 
 using namespace ddprun;
@@ -70,4 +71,37 @@ TEST_CASE("nodes meet over an etcd as a user of it") {
                 "asks for a user: name one with etcd_user=NAME and etcd_password_file=FILE in "
                 "--rdzv-conf");
   job.end_in_order();
+}
+
+TEST_CASE("nodes of one user meet over etcd by MUNGE, whichever of them leads") {
+  const RealMunge munge;
+  OverEtcd job;
+  const std::string times = "keep_alive_interval=3,last_call_timeout=1,munge_socket=";
+  for (std::size_t i = 0; i < 3; ++i) {
+    job.add("2:3", {"--rdzv-auth=munge", "--rdzv-conf=" + times + munge.socket()});
+    job.await_slot(i + 1);
+  }
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/3 "));
+  // The next one that leads has made another secret.
+  const std::string old = job.leader();
+  const std::size_t index = job.index_of(old);
+  job.nodes[index].signal(SIGTERM);
+  job.leader_after(old);
+  for (std::size_t i = 0; i < 3; ++i)
+    if (i != index) REQUIRE(job.nodes[i].wait_for_output("/2 "));
+  check_refusal(job, {"--rdzv-auth=munge", "--rdzv-conf=munge_socket=/nowhere"},
+                "--rdzv-auth=munge: MUNGE");
+  const ChildResult stranger =
+      job.add("2:3", {"--rdzv-conf=is_host=0,munge_socket=/nowhere"}).wait();
+  job.nodes.pop_back();
+  CHECK(stranger.status == 69);
+  CHECK_THAT(stranger.err, Contains("let") && Contains("MUNGE"));
+  job.open_gate();
+  const auto nodes = job.wait();
+  for (std::size_t i = 0; i < 3; ++i) {
+    INFO(nodes[i].out + nodes[i].err);
+    CHECK_THAT(nodes[i].err, !Contains("because it has no secret"));
+    if (i != index) CHECK(nodes[i].status == 0);
+  }
+  CHECK(job.etcd.keys().empty());
 }

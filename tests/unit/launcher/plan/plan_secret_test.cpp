@@ -35,6 +35,16 @@ TEST_CASE("a rendezvous shows a secret by MUNGE where it is asked to, and in a S
   CHECK(settings_of({"--rdzv-auth=munge"}).needs_proof);
 }
 
+TEST_CASE("candidates over etcd make secrets that MUNGE shows, too") {
+  const Words over{"--rdzv-backend=etcd", "--rdzv-endpoint=e", "--rdzv-id=j"};
+  Words by_option = over;
+  by_option.emplace_back("--rdzv-auth=munge");
+  CHECK(settings_of(by_option).makes_secret);
+  CHECK(settings_of(by_option).needs_proof);
+  CHECK(settings_of(over, kInSlurm).makes_secret);
+  CHECK_FALSE(settings_of(over).makes_secret);
+}
+
 TEST_CASE("where the job has a secret MUNGE is not used, except by --rdzv-auth=munge") {
   Machine machine = kInSlurm;
   machine.with("HOME", "/h").with_secret("/h/.config/ddprun/secret", "0123456789abcdef");
