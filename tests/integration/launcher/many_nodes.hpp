@@ -103,4 +103,17 @@ inline std::multiset<std::string> all_said(const std::vector<ChildResult>& nodes
   return all;
 }
 
+/// The job ends with exit code 0 on each node, and each of its workers was started once.
+inline void succeed_without_restart(ManyNodes& job, std::size_t workers) {
+  const auto nodes = job.wait();
+  for (const ChildResult& node : nodes) {
+    INFO(node.out + node.err);
+    CHECK(node.status == 0);
+  }
+  const std::vector<std::string> zeros(workers, "0");
+  const std::multiset<std::string> never(zeros.begin(), zeros.end());
+  CHECK(all_said(nodes, "round") == never);
+  CHECK(all_said(nodes, "restarts") == never);
+}
+
 }  // namespace ddprun::test
