@@ -138,8 +138,8 @@ void ServiceConnections::end(const ServicePeer& peer, bool cleanly, const std::s
   if (!why.empty()) log_.warn_of_peer(fmt::format("closed {}: {}", peer.name(), why));
   const ConnectionId id = peer.id();
   const std::string* const run_id = peer.claimed_run_id();
-  if (run_id != nullptr && peer.lacks_secret() && !settings_.standby)
-    events_.lacked_proof(*run_id, peer.addr());
+  if (run_id != nullptr && peer.lack() != Lack::nothing && !settings_.standby)
+    events_.refused(*run_id, peer.addr(), peer.lack());
   newcomers_.remove(id);
   peers_.erase(id);
   if (!settings_.standby) events_.ended(id, cleanly);

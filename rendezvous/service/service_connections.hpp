@@ -28,8 +28,8 @@ class ServiceConnections {
     /// It has proven what it must.
     std::function<void(ServicePeer&)> opened;
     std::function<void(ConnectionId, proto::ClientMessage)> said;
-    /// It is about to end, and was asked for a proof, and gave a wrong one or left.
-    std::function<void(const std::string& run_id, const std::string& addr)> lacked_proof;
+    /// It is about to end, and was never open because of what it lacks.
+    std::function<void(const std::string& run_id, const std::string& addr, Lack)> refused;
     /// It is known no more. `cleanly`: by FIN.
     std::function<void(ConnectionId, bool cleanly)> ended;
     /// What a client of this run id must prove. Empty: all prove the settings' secret.

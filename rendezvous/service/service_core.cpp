@@ -55,12 +55,14 @@ void ServiceCore::take(const ConnectionOpened& opened, Context& context) {
   connections_[opened.connection] = {opened.run_id, opened.addr, opened.path, {}, false};
 }
 
-void ServiceCore::take(const ProofMissing& missing, Context& context) {
-  tell_of_refusal(missing.run_id, missing.addr,
-                  settings_.secret_by_munge
-                      ? "it has not proven by MUNGE that it is of the rendezvous's user"
-                      : "it has another --rdzv-secret-file than the rendezvous, or none",
-                  context);
+void ServiceCore::take(const ConnectionRefused& refused, Context& context) {
+  const char* why = "it has another --rdzv-secret-file than the rendezvous, or none";
+  if (refused.lack == Lack::encryption) {
+    why = "it does not encrypt its connections; it needs --rdzv-tls";
+  } else if (settings_.secret_by_munge) {
+    why = "it has not proven by MUNGE that it is of the rendezvous's user";
+  }
+  tell_of_refusal(refused.run_id, refused.addr, why, context);
 }
 
 /// Those that wait for nodes may wait for this one, which was started with a wrong option. Anybody

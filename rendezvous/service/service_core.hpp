@@ -17,6 +17,7 @@
 
 #include "proto/session_messages.hpp"
 #include "rendezvous/service/job.hpp"
+#include "rendezvous/service/lack.hpp"
 #include "rendezvous/service/tenants.hpp"
 
 namespace ddprun::rdzv {
@@ -60,10 +61,11 @@ struct ConnectionOpened {
   std::string addr;       ///< numeric, of the peer
   std::string path = {};  ///< as base/connection_path.hpp has it; empty: unknown
 };
-/// A connection ended that should have proven the secret: it has another one, or none.
-struct ProofMissing {
-  std::string run_id;
-  std::string addr;  ///< numeric, of the peer
+/// A connection ended that was refused before it was open.
+struct ConnectionRefused {
+  std::string run_id;  ///< as it claimed
+  std::string addr;    ///< numeric, of the peer
+  Lack lack = Lack::proof;
 };
 /// The tenants are others than they were; none before the first event.
 struct TenantsChanged {
@@ -87,7 +89,7 @@ struct NodeGone {
   std::string node;  ///< its name
 };
 
-using ServiceEvent = std::variant<ConnectionOpened, ProofMissing, TenantsChanged, ClientSaid,
+using ServiceEvent = std::variant<ConnectionOpened, ConnectionRefused, TenantsChanged, ClientSaid,
                                   ConnectionEnded, NodeGone, DeadlinePassed>;
 
 // Actions
@@ -196,7 +198,7 @@ class ServiceCore {
   };
 
   void take(const ConnectionOpened& opened, Context& context);
-  void take(const ProofMissing& missing, Context& context);
+  void take(const ConnectionRefused& refused, Context& context);
   void take(const TenantsChanged& changed, Context&) { tenants_ = changed.tenants; }
   void take(const ClientSaid& said, Context& context);
   void take(const ConnectionEnded& ended, Context& context);

@@ -89,6 +89,7 @@ void ServicePeer::begin_channel(bool encrypted) {
     send(proto::Refused{proto::Refused::Why::encryption,
                         "it encrypts its connections; add --rdzv-tls (rdzvd: --tls)"});
     why_closing_ = "it does not encrypt: it needs --rdzv-tls (rdzvd: --tls)";
+    lack_ = Lack::encryption;
   } else if (encrypted && !must_encrypt) {
     why_closing_ = "it encrypts (--rdzv-tls), and this rendezvous does not";  // our hello tells it
   }
@@ -146,10 +147,16 @@ void ServicePeer::read() {
   const ssize_t count = recv(socket_.native_handle(), buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (count < 0 && would_block(errno)) return await_bytes();
   if (count <= 0) {
-    lacks_secret_ = hello() != nullptr && !is_open();  // it was asked for a proof, and left
+    // It was asked for a proof, and left.
+    if (lack_ == Lack::nothing && hello() != nullptr && !is_open()) lack_ = Lack::proof;
     return end(count == 0, why_closing_);
   }
-  if (!closing_) take({buffer.get(), static_cast<std::size_t>(count)});
+  const std::string_view bytes(buffer.get(), static_cast<std::size_t>(count));
+  if (!closing_) {
+    take(bytes);
+  } else if (lack_ == Lack::encryption) {
+    read_claim(bytes);
+  }
   if (!ended_) await_bytes();
 }
 
@@ -161,7 +168,7 @@ void ServicePeer::take(std::string_view bytes) {
     if (!body) {
       // A peer that has no valid proof is told so: the remedy is on its side.
       if (body.error() == proto::Errc::not_authentic && !was_open) {
-        lacks_secret_ = true;
+        lack_ = Lack::proof;
         send(proto::Refused{proto::Refused::Why::wrong_secret,
                             "it has another secret than the rendezvous; all need the same file "
                             "(--rdzv-secret-file)"});
@@ -188,6 +195,13 @@ void ServicePeer::take(std::string_view bytes) {
     }
   }
   flush();
+}
+
+/// Its hello names the job to which it was to belong. No more is read, nor answered.
+void ServicePeer::read_claim(std::string_view bytes) {
+  if (hello() != nullptr) return;
+  channel_->append(bytes);
+  static_cast<void>(channel_->next());
 }
 
 void ServicePeer::send(proto::ServiceMessage message) {

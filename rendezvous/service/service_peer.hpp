@@ -17,6 +17,7 @@
 #include "base/unique_handle.hpp"
 #include "proto/control_channel.hpp"
 #include "rendezvous/service/job.hpp"
+#include "rendezvous/service/lack.hpp"
 
 namespace ddprun::rdzv {
 
@@ -62,8 +63,9 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
     return channel_ ? channel_->claimed_run_id() : nullptr;
   }
 
-  /// Of a connection that ended: it was asked for a proof, and gave a wrong one or left.
-  [[nodiscard]] bool lacks_secret() const { return lacks_secret_; }
+  /// Of a connection that ended before it was open. Proof: it was asked for one, and gave a wrong
+  /// one or left.
+  [[nodiscard]] Lack lack() const { return lack_; }
 
   /// Goes out with `flush`.
   void send(proto::ServiceMessage message);
@@ -91,6 +93,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   void await_bytes();
   void read();
   void take(std::string_view bytes);
+  void read_claim(std::string_view bytes);
   void end(bool cleanly, const std::string& why);
 
   const ConnectionId id_;
@@ -105,7 +108,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   bool writing_ = false;
   bool closing_ = false;     // nothing that arrives counts any more
   std::string why_closing_;  // for the people here; empty: they need not know
-  bool lacks_secret_ = false;
+  Lack lack_ = Lack::nothing;
   bool ended_ = false;
 };
 

@@ -100,8 +100,8 @@ class ServiceServer::Impl {
     events.said = [this](ConnectionId id, proto::ClientMessage message) {
       handle(ClientSaid{id, std::move(message)});
     };
-    events.lacked_proof = [this](const std::string& run_id, const std::string& addr) {
-      handle(ProofMissing{run_id, addr});
+    events.refused = [this](const std::string& run_id, const std::string& addr, Lack lack) {
+      handle(ConnectionRefused{run_id, addr, lack});
     };
     events.ended = [this](ConnectionId id, bool cleanly) { handle(ConnectionEnded{id, cleanly}); };
     if (secrets_)

@@ -194,7 +194,7 @@ void SimProcess::refuse_proof(ConnectionId id, Wire& wire) {
   send_output(id, wire);
   const std::string run_id = wire.channel->peer() ? wire.channel->peer()->run_id : std::string();
   close(id, wire);
-  on(rdzv::ProofMissing{run_id, wire.link->plan().addr});
+  on(rdzv::ConnectionRefused{run_id, wire.link->plan().addr, rdzv::Lack::proof});
 }
 
 }  // namespace ddprun::sim

@@ -72,6 +72,20 @@ TEST_CASE("an agent that does not encrypt is told what it lacks") {
   CHECK(comes(served, "it does not encrypt: it needs --rdzv-tls (rdzvd: --tls)"));
 }
 
+TEST_CASE("nodes that wait are told of one that does not encrypt") {
+  ServedAgents served(settings(true));
+  boost::asio::io_context context;
+  ServiceAgent waiting(context, "waiting", place(served, true));
+  waiting.join(2, 2);
+  REQUIRE(run_until(context, [&] { return waiting.has<proto::Waiting>(); }));
+  ServiceAgent other(context, "other", place(served, false));
+  other.join(2, 2);
+  REQUIRE(run_until(context, [&] { return waiting.has<proto::Remark>(); }));
+  CHECK(waiting.last<proto::Remark>()->text ==
+        "a connection from 127.0.0.1 was refused: it does not encrypt its connections; it needs "
+        "--rdzv-tls");
+}
+
 TEST_CASE("an agent that encrypts does not talk to a service that does not") {
   ServedAgents served(settings(false));
   CHECK_THAT(refusal(place(served, true)),

@@ -92,19 +92,29 @@ TEST_CASE("nodes that wait hear of one without the secret, and not more often th
   ServiceScript service;
   const auto a = service.join("a", nodes(2, 2), "job");
   const std::size_t messages = service.messages;
-  service.miss_proof("job", "10.0.0.7");
+  service.refuse("job", "10.0.0.7");
   REQUIRE(service.last<proto::Remark>(a) != nullptr);
   CHECK(service.last<proto::Remark>(a)->text ==
         "a connection from 10.0.0.7 was refused: it has another --rdzv-secret-file than the "
         "rendezvous, or none");
-  service.miss_proof("job", "10.0.0.8");
-  service.miss_proof("another", "10.0.0.9");
+  service.refuse("job", "10.0.0.8");
+  service.refuse("another", "10.0.0.9");
   CHECK(service.messages == messages + 1);
   service.now += 1s;
-  service.miss_proof("job", "10.0.0.7");  // the same
+  service.refuse("job", "10.0.0.7");  // the same
   CHECK(service.messages == messages + 1);
-  service.miss_proof("job", "10.0.0.8");
+  service.refuse("job", "10.0.0.8");
   CHECK(service.messages == messages + 2);
+}
+
+TEST_CASE("nodes that wait hear of one without --rdzv-tls") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2), "job");
+  service.refuse("job", "10.0.0.7", rdzv::Lack::encryption);
+  REQUIRE(service.last<proto::Remark>(a) != nullptr);
+  CHECK(service.last<proto::Remark>(a)->text ==
+        "a connection from 10.0.0.7 was refused: it does not encrypt its connections; it needs "
+        "--rdzv-tls");
 }
 
 TEST_CASE("a service of one job leaves the next run of that job to another service") {

@@ -32,8 +32,9 @@ class ServiceScript {
   }
   /// Both ends of a connection, as the service sees them.
   static std::string path(rdzv::ConnectionId id) { return "path " + std::to_string(id); }
-  void miss_proof(const std::string& run_id, const std::string& addr) {
-    take(core.on(rdzv::ProofMissing{run_id, addr}, now));
+  void refuse(const std::string& run_id, const std::string& addr,
+              rdzv::Lack lack = rdzv::Lack::proof) {
+    take(core.on(rdzv::ConnectionRefused{run_id, addr, lack}, now));
   }
   void say(rdzv::ConnectionId id, proto::ClientMessage message) {
     take(core.on(rdzv::ClientSaid{id, std::move(message)}, now));
