@@ -222,8 +222,8 @@ void NodeLink::note_connection() {
       own_addr_ = own_addr_.find(':') == std::string::npos ? "0.0.0.0" : "::";
   }
   if (!settings_.local_addr.empty()) own_addr_ = settings_.local_addr;
-  const bool is_unproven = !host_.is_here() && !settings_.secret.empty() && !settings_.encrypter &&
-                           !session_.connection().is_proven();
+  const bool is_unproven =
+      !host_.is_here() && !settings_.secret.empty() && !session_.connection().is_proven();
   if (is_unproven && !std::exchange(is_unproven_told_, true)) {
     spdlog::warn(
         "the rendezvous at {} has no secret, so this node's secret proves nothing; "

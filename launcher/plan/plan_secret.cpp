@@ -57,6 +57,8 @@ Outcome<void> take_secret(const LaunchOptions& options, const Environment& envir
     auto secret = probes.read_secret(path);
     if (!secret) return usage_error(secret.error());
     settings.secret = std::move(*secret);
+    // Any program that can write to etcd could lead the node to a rendezvous without it.
+    if (settings.etcd) settings.needs_proof = true;
     return {};
   }
   if (settings.needs_proof) {

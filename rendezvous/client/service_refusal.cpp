@@ -25,8 +25,8 @@ std::optional<proto::Refused> refusal_for(const AttemptEnd& end) {
                           "it with --rdzv-auth=munge, too"};
   if (error == proto::Errc::proof_missing)
     return proto::Refused{Why::wrong_secret,
-                          "it has no secret, and --rdzv-auth=required asks for one; give it this "
-                          "node's secret file"};
+                          "it has no secret, and this node joins only a rendezvous that has this "
+                          "node's; give it this node's secret file"};
   if (error == proto::Errc::not_authentic)
     return proto::Refused{Why::wrong_secret,
                           "it has another secret than this node; all need the same file "

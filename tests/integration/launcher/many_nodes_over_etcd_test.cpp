@@ -1,6 +1,10 @@
 // Jobs that meet over etcd as under torchrun: which agent runs the rendezvous, what is left there,
 // and what people are told of an etcd that cannot be used.
+#include <filesystem>
+#include <fstream>
+
 #include "tests/integration/launcher/many_nodes_over_etcd.hpp"
+#include "tests/integration/launcher/running_rdzvd.hpp"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -36,6 +40,22 @@ TEST_CASE("another agent leads when one does no more, and the workers do not not
     return !now.empty();
   }));
   job.end_in_order();
+}
+
+TEST_CASE("a forged leader cannot take a node that has a secret") {
+  const TempDir folder;
+  const std::string secret = (folder / "secret").string();
+  std::ofstream(secret) << "sixteen bytes or more\n";
+  std::filesystem::permissions(secret, std::filesystem::perms::owner_read);
+  const Rdzvd evil;
+  OverEtcd job;
+  job.etcd.put("ddprun/runs/job/leader", evil.endpoint);
+  job.add("1:2", {"--rdzv-secret-file=" + secret, "--rdzv-conf=is_host=0,join_timeout=3"});
+  const auto nodes = job.wait();
+  INFO(nodes[0].out + nodes[0].err);
+  CHECK(nodes[0].status == 69);
+  CHECK_THAT(nodes[0].err, Contains("it has no secret, and this node joins only a rendezvous that "
+                                    "has this node's"));
 }
 
 TEST_CASE("a run over etcd may follow another one with the same id") {

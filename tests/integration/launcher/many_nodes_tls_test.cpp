@@ -159,6 +159,21 @@ TEST_CASE("with certificates nodes need no secret: an rdzvd, two nodes, and --st
   job.succeed();
 }
 
+TEST_CASE("with certificates, too, a node with a secret warns of a rendezvous that has none") {
+  tls();
+  TestAuthority authority;
+  const auto own = authority.issue("rdzvd");
+  const Rdzvd rdzvd("127.0.0.1:0", {"--tls-cert=" + own.certificate, "--tls-key=" + own.key});
+  const SecretFile secret;
+  ManyNodes job;
+  job.start(with(rdzvd.options("1:2", kShortLease),
+                 {"--rdzv-tls-ca=" + authority.file(), "--rdzv-secret-file=" + secret.path()}));
+  const ChildResult node = std::move(job.wait().front());
+  INFO(node.err);
+  CHECK(node.status == 0);
+  CHECK_THAT(node.err, Contains("has no secret, so this node's secret proves nothing"));
+}
+
 TEST_CASE("nodes of a job meet over TLS with a certificate each, and restart over it") {
   tls();
   TestAuthority authority;

@@ -53,6 +53,14 @@ TEST_CASE("several nodes meet over etcd, below a prefix") {
   CHECK_FALSE(settings.may_host);
 }
 
+TEST_CASE("over etcd a node with a secret joins no rendezvous without it") {
+  const Words over{"--nnodes=2", "--rdzv-id=j", "--rdzv-backend=etcd", "--rdzv-endpoint=e"};
+  const auto with_secret = *planned(over, secret_machine()).agent.rendezvous;
+  CHECK_FALSE(with_secret.secret.empty());
+  CHECK(with_secret.needs_proof);
+  CHECK_FALSE(planned(over).agent.rendezvous->needs_proof);
+}
+
 TEST_CASE("what is wrong about a job over etcd is refused or told before it starts") {
   const Words over{"--nnodes=2", "--rdzv-id=j", "--rdzv-backend=etcd"};
   CHECK_THAT(refused_plan(over), Contains("--rdzv-endpoint=HOST:2379"));
