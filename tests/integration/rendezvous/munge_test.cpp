@@ -24,6 +24,24 @@ TEST_CASE("what one process puts into a credential, others of its user read, aga
   }
 }
 
+TEST_CASE("a credential that is too old for munged is read all the same") {
+  const test::RealMunge munge;
+  const auto made = test::run({"munge", "--socket=" + munge.socket(), "--ttl=1",
+                               "--restrict-uid=" + std::to_string(geteuid()), "--string=payload"});
+  if (made.status != 0) test::skip("no program munge: " + made.err);
+  const std::string credential = made.out.substr(0, made.out.find('\n'));
+  const test::TempDir folder;
+  const std::string file = (folder / "credential").string();
+  std::ofstream(file) << credential;
+  REQUIRE(test::eventually([&] {
+    return test::run({"unmunge", "--socket=" + munge.socket(), "--input=" + file})
+               .out.find("Expired credential") != std::string::npos;
+  }));
+  const auto read = munge_credentials(munge.socket())->decode(credential);
+  REQUIRE(read);
+  CHECK(*read == "payload");
+}
+
 TEST_CASE("a credential that was changed, or is of other machines, is not read") {
   const test::RealMunge munge;
   auto credential = *munge_credentials(munge.socket())->encode("payload");
