@@ -63,6 +63,7 @@ void ServiceConnection::connect() {
   reset();
   attempt_ = std::make_shared<Attempt>(context_);
   ++attempts_;
+  refusal_.clear();
   connects_at_heal_ = is_cut_;
   if (is_cut_) return;
   if (!place_.socket.empty()) return connect_to_socket();
@@ -268,10 +269,7 @@ void ServiceConnection::read() {
                                ? std::nullopt
                                : refusal_for({body.error(), why, place_.secret.empty() && reader_,
                                               reader_.problem()});
-      if (refused && may_be_at_other_port() && is_of_another_job(*refused)) {
-        try_port_last();
-        return fail(false, refused->reason);
-      }
+      if (refused && goes_on_after(*refused)) return;
       if (refused) events_.said(*refused);
       if (is.expired()) return;
       return was_open ? fail(false, why) : fail_with_stranger(why);
@@ -293,10 +291,7 @@ void ServiceConnection::read() {
         hosts_.go_on();
         return fail(false, refused->reason);
       }
-      if (refused != nullptr && may_be_at_other_port() && is_of_another_job(*refused)) {
-        try_port_last();
-        return fail(false, refused->reason);
-      }
+      if (refused != nullptr && goes_on_after(*refused)) return;
       if (const auto* welcome = std::get_if<proto::Welcome>(&*message)) {
         // It serves every job that asks, while this one's nodes are at another port.
         if (may_be_at_other_port() && !welcome->in_agent) {
@@ -304,6 +299,7 @@ void ServiceConnection::read() {
           return fail(false, "an rdzvd has port " + std::to_string(attempt_->port));
         }
         welcomed_ = true;
+        refusal_.clear();
         welcomed_from_ = attempt_->trying;
         if (attempt_->port != 0) ports_ = {attempt_->port};
       }
@@ -349,7 +345,10 @@ void ServiceConnection::flush() {
 void ServiceConnection::fail(bool refused, const std::string& reason) {
   reset();
   attempt_ = std::make_shared<Attempt>(context_);
-  later([this, refused, reason] { events_.failed(refused, reason); });
+  // A standby only names the leader, which may be the one that refuses.
+  later([this, refused, told = refusal_.empty() ? reason : refusal_] {
+    events_.failed(refused, told);
+  });
 }
 
 void ServiceConnection::reset() {

@@ -109,6 +109,7 @@ class ServiceConnection {
   void take_addresses(Result<Addresses> addresses);
   void try_host();
   void next_host(const std::string& reason);
+  bool goes_on_after(const proto::Refused& refused);
   void try_next();
   void established();
   void connect_failed(int error);
@@ -133,6 +134,7 @@ class ServiceConnection {
   std::shared_ptr<Attempt> attempt_;
   std::vector<std::uint16_t> ports_;  // to try, in this order
   ServiceHosts hosts_;
+  std::string refusal_;  // of one of them, in this attempt; empty: none has refused this node
   CredentialReader reader_;
   Resolver resolver_;
   boost::asio::steady_timer hello_timer_;

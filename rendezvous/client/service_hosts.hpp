@@ -22,7 +22,10 @@ class ServiceHosts {
   [[nodiscard]] const Endpoint& current() const { return hosts_.front(); }
 
   /// A new attempt: all of them once, from the current one on.
-  void begin() { left_ = hosts_.size() - 1; }
+  void begin() {
+    left_ = hosts_.size() - 1;
+    refused_ = 0;
+  }
   [[nodiscard]] bool has_next() const { return left_ > 0; }
   /// The current one is the last from now on, also of later attempts. False: all had their turn.
   bool go_on() {
@@ -31,6 +34,8 @@ class ServiceHosts {
     --left_;
     return true;
   }
+  /// The current one refuses this node. True: so have all, in this attempt.
+  bool refuse() { return ++refused_ == hosts_.size(); }
   /// The next one is that place, if it is one of them. Others are not taken.
   void prefer(std::string_view place) {
     const auto named = parse_endpoint(place);
@@ -41,7 +46,8 @@ class ServiceHosts {
 
  private:
   std::vector<Endpoint> hosts_;
-  std::size_t left_ = 0;  // behind the current one
+  std::size_t left_ = 0;     // behind the current one
+  std::size_t refused_ = 0;  // of those that had their turn
 };
 
 }  // namespace ddprun::rdzv

@@ -12,6 +12,7 @@
 
 using namespace ddprun;
 using namespace ddprun::test;
+using Catch::Matchers::Contains;
 using proto::Refused;
 using proto::Round;
 using rdzv::ServiceServerSettings;
@@ -30,6 +31,14 @@ ServiceServerSettings standby(const std::string& place, const std::string& secre
   settings.standby = [place] {
     return Refused{Refused::Why::elsewhere, "this is a standby of " + place, place};
   };
+  return settings;
+}
+
+const std::string kSecret = "the secret of the cluster";
+
+ServiceServerSettings with_secret(const std::string& secret) {
+  ServiceServerSettings settings;
+  settings.secret = secret;
   return settings;
 }
 
@@ -92,6 +101,52 @@ TEST_CASE("an agent gives up at once where no attempt can find the service") {
   ServiceAgent agent(context, "agent", place);
   REQUIRE(run_until(context, [&] { return agent.has<proto::Finished>(); }));
   CHECK(agent.last<proto::Finished>()->reason.find("etcd asks for a user") != std::string::npos);
+}
+
+TEST_CASE("one of several hosts that does not suit this node does not keep it from the others") {
+  ServedAgents served(with_secret(kSecret));
+  const ServedAgents without;
+  const ServedAgents with_other(with_secret("the secret of last year"));
+  boost::asio::io_context context;
+  rdzv::ServicePlace hosts = served.place(kSecret);
+  hosts.needs_proof = true;
+  hosts.port = without.server->port();
+  hosts.more_hosts = {at(with_other.server->port()), at(served.server->port())};
+  ServiceAgent agent(context, "agent", hosts);
+  agent.join(1, 2);
+  REQUIRE(run_until(context, [&] { return agent.has<proto::Waiting>(); }));
+  // It comes back, too, past those that refuse it.
+  const std::uint16_t port = served.server->port();
+  served.server.reset();
+  REQUIRE(run_until(context, [&] { return !agent.lines.empty(); }));
+  const ServedAgents next(with_secret(kSecret), port);
+  CHECK(run_until(context, [&] { return next.server->agents() == 1; }));
+}
+
+TEST_CASE("an agent is refused once all of several hosts have refused it") {
+  const ServedAgents one;
+  const ServedAgents two;
+  boost::asio::io_context context;
+  rdzv::ServicePlace hosts = one.place(kSecret);
+  hosts.needs_proof = true;
+  hosts.more_hosts = {at(two.server->port())};
+  ServiceAgent agent(context, "agent", hosts);
+  REQUIRE(run_until(context, [&] { return agent.has<proto::Finished>(); }));
+  CHECK_THAT(agent.last<proto::Finished>()->reason, Contains("it has no secret"));
+}
+
+TEST_CASE("an agent that a standby sends to a host which does not suit it learns why") {
+  const ServedAgents leader;
+  const std::string place = to_string(at(leader.server->port()));
+  const ServedAgents other(standby(place, kSecret));
+  boost::asio::io_context context;
+  rdzv::ServicePlace hosts = other.place(kSecret);
+  hosts.needs_proof = true;
+  hosts.more_hosts = {at(leader.server->port())};
+  ServiceAgent agent(context, "agent", hosts);
+  REQUIRE(run_until(context, [&] { return !agent.lines.empty() || agent.has<proto::Finished>(); }));
+  CHECK_FALSE(agent.has<proto::Finished>());
+  CHECK_THAT(agent.lines.at(0), Contains(place + ": it has no secret"));
 }
 
 TEST_CASE("an agent finds the one that has the jobs behind standbys and hosts that do not answer") {
