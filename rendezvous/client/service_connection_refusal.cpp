@@ -16,6 +16,12 @@ bool ServiceConnection::goes_on_after(const proto::Refused& refused) {
     fail(false, refused.reason);
     return true;
   }
+  // The place of a service that was killed is named for some seconds more, and another job's may
+  // have its port by then.
+  if (place_.finder != nullptr && !welcomed_) {
+    fail(false, refused.reason);
+    return true;
+  }
   // One of them may have an old certificate or secret: only all of them can refuse a node.
   if (!hosts_.are_several() || hosts_.refuse()) return false;
   refusal_ = fmt::format("{}: {}", to_string(hosts_.current()), refused.reason);

@@ -103,6 +103,26 @@ TEST_CASE("an agent gives up at once where no attempt can find the service") {
   CHECK(agent.last<proto::Finished>()->reason.find("etcd asks for a user") != std::string::npos);
 }
 
+TEST_CASE("an agent asks again when the service at its job's old place is another job's") {
+  boost::asio::io_context context;
+  FakeFinder finder(context);
+  const bool has_other_secret = GENERATE(false, true);
+  const ServedAgents strange(with_secret(has_other_secret ? "of another job" : ""));
+  finder.answer = {at(strange.server->port())};
+  const ServedAgents served(with_secret(kSecret));
+  rdzv::ServicePlace place = served.place(kSecret);
+  place.needs_proof = true;
+  place.port = unused_port();
+  place.finder = &finder;
+  ServiceAgent agent(context, "agent", place);
+  agent.join(1, 1);
+  REQUIRE(run_until(context, [&] { return !agent.lines.empty() || agent.has<proto::Finished>(); }));
+  CHECK_FALSE(agent.has<proto::Finished>());
+  CHECK_THAT(agent.lines.at(0), Contains(has_other_secret ? "another secret" : "no secret"));
+  finder.answer = {at(served.server->port())};
+  CHECK(run_until(context, [&] { return agent.has<Round>(); }));
+}
+
 TEST_CASE("one of several hosts that does not suit this node does not keep it from the others") {
   ServedAgents served(with_secret(kSecret));
   const ServedAgents without;
