@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -26,6 +27,9 @@ using Text = boost::system::result<std::string, std::string>;
 /// The authorities of a whole system have about 250 KiB.
 constexpr std::size_t kFileBytesMax = 4 * 1024 * 1024;
 constexpr int kAddChainCertificate = 14;  // of openssl/ssl.h
+constexpr unsigned long kVersion3 = 0x30000000;
+constexpr unsigned long kPemLibrary = 9;     // of openssl/err.h
+constexpr unsigned long kNoStartLine = 108;  // of openssl/pemerr.h
 constexpr unsigned long kPartialChain = 0x80000;
 constexpr unsigned int kNoPartialWildcards = 4;
 
@@ -80,9 +84,36 @@ int no_pass_phrase(char*, int, int, void* was_asked) {
   return -1;
 }
 
-CertificateHolder next_certificate(const Functions& call, Bio* from) {
-  call.clear_errors();
-  return {call.read_certificate(from, nullptr, no_pass_phrase, nullptr), call.certificate_free};
+/// Of a PEM reader that has found no further "-----BEGIN CERTIFICATE-----".
+bool is_no_start_line(const Functions& call, unsigned long error) {
+  const unsigned int library_at = call.version_num() >= kVersion3 ? 23 : 24;
+  return ((error >> library_at) & 0xffU) == kPemLibrary && (error & 0xfffU) == kNoStartLine;
+}
+
+/// Hands on each certificate, until `take` or a damaged one gives a reason to stop. Returns it;
+/// empty: all were taken.
+std::string read_certificates(const Functions& call, const PemFile& file, const std::string& text,
+                              const std::function<std::string(CertificateHolder)>& take) {
+  const BioHolder memory = memory_with(call, text);
+  for (int number = 1;; ++number) {
+    call.clear_errors();
+    CertificateHolder next(call.read_certificate(memory.get(), nullptr, no_pass_phrase, nullptr),
+                           call.certificate_free);
+    const unsigned long error = next ? 0 : call.peek_error();
+    std::string why;
+    if (next) {
+      why = take(std::move(next));
+    } else if (!is_no_start_line(call, error)) {
+      why = about(file, fmt::format("certificate {} in it cannot be read ({}): copy the file again",
+                                    number, error_text(call, error)));
+    } else if (number == 1) {
+      why = about(file, kNotPem);
+    } else {
+      call.clear_errors();
+      return "";
+    }
+    if (!why.empty()) return why;
+  }
 }
 
 std::string trust(const Functions& call, Context* context, const CertificateSettings& settings,
@@ -92,37 +123,35 @@ std::string trust(const Functions& call, Context* context, const CertificateSett
     if (settings.trusts_system) call.context_trust_system(context);
     return "";
   }
-  const BioHolder memory = memory_with(call, text);
-  std::size_t count = 0;
-  while (const auto certificate = next_certificate(call, memory.get())) {
-    if (call.store_add(call.context_store(context), certificate.get()) != 1)
-      return about(file, error_text(call, call.peek_error()));
-    ++count;
-  }
-  call.clear_errors();
-  return count > 0 ? "" : about(file, kNotPem);
+  return read_certificates(call, file, text, [&](const CertificateHolder& certificate) {
+    return call.store_add(call.context_store(context), certificate.get()) == 1
+               ? std::string()
+               : about(file, error_text(call, call.peek_error()));
+  });
+}
+
+/// Empty: it is used.
+std::string use_own(const Functions& call, Context* context, const PemFile& file,
+                    Certificate* own) {
+  if (const std::string why = why_not_now(call, own); !why.empty())
+    return about(file, fmt::format("the certificate ({}) {}: renew it, or set this machine's clock",
+                                   subject_of(call, own), why));
+  if (call.context_use_certificate(context, own) == 1) return "";
+  return about(file, fmt::format("OpenSSL does not accept the certificate ({}): {}",
+                                 subject_of(call, own), error_text(call, call.peek_error())));
 }
 
 /// The first one is of this side, those behind it lead to its authority.
 std::string use_chain(const Functions& call, Context* context, const PemFile& file,
                       const std::string& text) {
-  const BioHolder memory = memory_with(call, text);
-  const auto own = next_certificate(call, memory.get());
-  if (!own) return about(file, kNotPem);
-  if (const std::string why = why_not_now(call, own.get()); !why.empty())
-    return about(file, fmt::format("the certificate ({}) {}: renew it, or set this machine's clock",
-                                   subject_of(call, own.get()), why));
-  if (call.context_use_certificate(context, own.get()) != 1)
-    return about(file,
-                 fmt::format("OpenSSL does not accept the certificate ({}): {}",
-                             subject_of(call, own.get()), error_text(call, call.peek_error())));
-  while (auto next = next_certificate(call, memory.get())) {
-    if (call.context_ctrl(context, kAddChainCertificate, 0, next.get()) != 1)
+  bool has_own = false;
+  return read_certificates(call, file, text, [&](CertificateHolder certificate) -> std::string {
+    if (!std::exchange(has_own, true)) return use_own(call, context, file, certificate.get());
+    if (call.context_ctrl(context, kAddChainCertificate, 0, certificate.get()) != 1)
       return about(file, error_text(call, call.peek_error()));
-    static_cast<void>(next.release());  // the context has it
-  }
-  call.clear_errors();
-  return "";
+    static_cast<void>(certificate.release());  // the context has it
+    return "";
+  });
 }
 
 std::string use_key(const Functions& call, Context* context, const CertificateSettings& settings,

@@ -215,6 +215,38 @@ TEST_CASE("certificates and keys from a secret do not stand in for each other") 
   CHECK(key_service.at_service.empty());
 }
 
+TEST_CASE("certificates: a damaged one behind a good one is not dropped") {
+  TestAuthority authority;
+  TestAuthority other("other");
+  const auto text_of = [](const std::string& file) {
+    std::ifstream in(file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const auto both = [&](const std::string& name, std::string second) {
+    const std::string path = authority.path(name);
+    std::ofstream(path) << text_of(authority.file()) << second << "\nsome words behind it\n";
+    return path;
+  };
+  const std::string good = text_of(other.file());
+  std::string changed = good;
+  changed[changed.find('\n') + 20] = '*';
+  const std::string cut = good.substr(0, good.size() / 2);
+  const auto node = authority.issue("node1");
+  for (const std::string& damaged : {changed, cut}) {
+    const std::string file = both("damaged", damaged);
+    CHECK_THAT(refused(settings(file, node)),
+               StartsWith("--ca=" + file + ": certificate 2 in it cannot be read ("));
+    std::ofstream(node.certificate + ".chain") << text_of(node.certificate) << damaged;
+    CHECK_THAT(refused(settings("", {node.certificate + ".chain", node.key})),
+               StartsWith("--cert=" + node.certificate +
+                          ".chain: certificate 2 in it cannot be "
+                          "read ("));
+  }
+  opened(settings(both("whole", good), node));
+  std::ofstream(authority.path("first")) << cut;
+  CHECK_THAT(refused(settings(authority.path("first"))), Contains("certificate 1 in it"));
+}
+
 TEST_CASE("certificates: a file that cannot be used is named with the reason") {
   TestAuthority authority;
   const auto node = authority.issue("node1");
