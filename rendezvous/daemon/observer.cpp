@@ -28,7 +28,8 @@ ServicePlace place_of(const ObserverOptions& options) {
   place.run_id = options.run_id;
   place.secret = options.secret;
   place.encrypter = options.encrypter;
-  if (options.secret.empty()) place.credentials = munge_credentials("");
+  // The secret of the user's other jobs must not stand in the way of one that has MUNGE.
+  if (!options.secret_is_named) place.credentials = munge_credentials("");
   place.follows_standby = false;
   return place;
 }

@@ -205,6 +205,7 @@ ObserverOptions observer(const Texts& texts, const std::vector<std::string>& giv
   if (texts.fence && !texts.run_id)
     throw UsageError("--fence: the job is missing: add --run-id=ID (rdzvd --status shows the ids)");
   options.fence = texts.fence.value_or("");
+  options.secret_is_named = texts.secret_file.has_value();
   options.secret_file = texts.secret_file.value_or(users_secret_file());
   if (!options.secret_file.empty())
     options.secret = secret_in(options.secret_file, texts.secret_file.has_value());

@@ -42,11 +42,12 @@ struct DaemonOptions {
 
 /// Not to serve, but to ask a running rdzvd, or the rendezvous in an agent.
 struct ObserverOptions {
-  Endpoint endpoint;        ///< with its port
-  std::string run_id;       ///< of the job that it is about; empty or PREFIX*: of many
-  std::string fence;        ///< the node to give up; empty: none, only the status is asked for
-  std::string secret;       ///< empty: none
-  std::string secret_file;  ///< that it is from
+  Endpoint endpoint;             ///< with its port
+  std::string run_id;            ///< of the job that it is about; empty or PREFIX*: of many
+  std::string fence;             ///< the node to give up; empty: none, only the status is asked for
+  std::string secret;            ///< empty: none
+  std::string secret_file;       ///< that it is from
+  bool secret_is_named = false;  ///< by --secret-file
   std::shared_ptr<const proto::Encrypter> encrypter;  ///< null: none
   bool json = false;
   std::vector<std::string> warnings;  ///< to print once

@@ -1,4 +1,5 @@
 // --rdzv-auth=munge, and what Slurm jobs do without it, with real programs and a real munged.
+#include <filesystem>
 #include <fstream>
 
 #include "tests/integration/launcher/running_rdzvd.hpp"
@@ -29,6 +30,25 @@ Child& start_in_slurm(ManyNodes& job, const std::vector<std::string>& options) {
   return job.nodes.emplace_back(words, settings);
 }
 
+/// The words in front of a command that another user runs, with `more` behind them.
+std::vector<std::string> as_another_user(const std::vector<std::string>& more = {}) {
+  if (geteuid() != 0) skip("only root can be another user");
+  std::vector<std::string> words{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+  words.insert(words.end(), more.begin(), more.end());
+  auto command = words;
+  command.insert(command.end(), {program("ddprun"), "--version"});
+  if (const auto version = run(command); version.status != 0)
+    skip("another user cannot run ddprun here: " + version.err);
+  return words;
+}
+
+std::string file_with(const TempDir& folder, const std::string& name, const std::string& text) {
+  std::filesystem::create_directories((folder / name).parent_path());
+  std::ofstream(folder / name) << text;
+  std::filesystem::permissions(folder / name, std::filesystem::perms::owner_read);
+  return (folder / name).string();
+}
+
 bool waits_for_another(const std::string&, const std::string& err) {
   return err.find("1 of 2 nodes have joined") != std::string::npos;
 }
@@ -55,18 +75,27 @@ TEST_CASE("in a Slurm job nodes use MUNGE without being told to") {
   const auto options = nodes_with(job, munge.socket(), "--rdzv-auth=auto");
   Child& first = start_in_slurm(job, options);
   REQUIRE(first.wait_for(waits_for_another));
-  const ChildResult stranger = job.start(nodes_with(job, "/nowhere", "--rdzv-auth=auto")).wait();
+  const ChildResult stranger =
+      job.start(nodes_with(job, "/nowhere,join_timeout=2", "--rdzv-auth=auto")).wait();
   CHECK(stranger.status == 69);
-  const ChildResult status =
-      run({program("rdzvd"), "--status", "--endpoint=127.0.0.1:" + std::to_string(job.port)});
-  CHECK(status.status == 69);
-  CHECK_THAT(status.err, Contains("it lets nodes of the same user join by MUNGE, but MUNGE"));
+  // A secret that the user has for other jobs does not stand in the way.
+  const TempDir home;
+  file_with(home, "ddprun/secret", "sixteen bytes or more");
+  for (const std::string folder : {home.path().string(), std::string()}) {
+    ChildOptions settings;
+    settings.environment = {{"HOME", "/nonexistent"}, {"XDG_CONFIG_HOME", folder}};
+    const ChildResult status =
+        run({program("rdzvd"), "--status", "--endpoint=127.0.0.1:" + std::to_string(job.port)},
+            settings);
+    CHECK(status.status == 69);
+    CHECK_THAT(status.err, Contains("it lets nodes of the same user join by MUNGE, but MUNGE"));
+  }
   start_in_slurm(job, options);
   CHECK(first.wait().status == 0);
   CHECK(job.nodes.back().wait().status == 0);
 }
 
-TEST_CASE("in a Slurm job whose nodes cannot use MUNGE they meet without it") {
+TEST_CASE("in a Slurm job nodes that cannot use MUNGE meet without it") {
   ManyNodes job;
   auto options = nodes_with(job, "/nowhere", "--rdzv-auth=auto");
   options.emplace_back("--log-level=info");
@@ -74,7 +103,8 @@ TEST_CASE("in a Slurm job whose nodes cannot use MUNGE they meet without it") {
   job.succeed();
   // One of them has the rendezvous.
   CHECK_THAT(job.nodes[0].err() + job.nodes[1].err(),
-             Contains("nodes do not prove their user to the rendezvous: MUNGE"));
+             Contains("nodes do not prove their user to the rendezvous: MUNGE") &&
+                 !Contains("does not prove by MUNGE"));
 }
 
 TEST_CASE("a node that cannot use MUNGE is told why, and so are those that wait for it") {
@@ -82,7 +112,7 @@ TEST_CASE("a node that cannot use MUNGE is told why, and so are those that wait 
   ManyNodes job;
   Child& host = job.start(nodes_with(job, munge.socket()));
   REQUIRE(host.wait_for(waits_for_another));
-  Child& other = job.start(nodes_with(job, "/nowhere/munge.socket"));
+  Child& other = job.start(nodes_with(job, "/nowhere/munge.socket,join_timeout=2"));
   const ChildResult refused = other.wait();
   CHECK(refused.status == 69);
   CHECK_THAT(refused.err, Contains("it lets nodes of the same user join by MUNGE, but MUNGE: ") &&
@@ -96,16 +126,10 @@ TEST_CASE("a node that cannot use MUNGE is told why, and so are those that wait 
 }
 
 TEST_CASE("another user's processes cannot join by MUNGE") {
-  if (geteuid() != 0) skip("only root can be another user");
-  const std::vector<std::string> stranger{"setpriv", "--reuid=65534", "--regid=65534",
-                                          "--clear-groups"};
-  auto command = stranger;
-  command.insert(command.end(), {program("ddprun"), "--version"});
-  if (const auto version = run(command); version.status != 0)
-    skip("another user cannot run ddprun here: " + version.err);
+  auto command = as_another_user();
   const RealMunge munge;
   ManyNodes job;
-  command.pop_back();
+  command.push_back(program("ddprun"));
   const auto options = nodes_with(job, munge.socket());
   command.insert(command.end(), options.begin(), options.end());
   command.insert(command.end(), {"--no-python", "/bin/true"});
