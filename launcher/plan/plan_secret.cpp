@@ -16,9 +16,13 @@ bool may_have_munge(const Environment& environment) {
   return lookup(environment, "SLURM_JOB_ID").has_value();
 }
 
+std::shared_ptr<proto::Credentials> munge_of(const LaunchOptions& options, const Probes& probes) {
+  return probes.munge(options.rdzv_conf.value("munge_socket").value_or(""));
+}
+
 void take_munge(const LaunchOptions& options, const Environment& environment, const Probes& probes,
                 RendezvousSettings& settings) {
-  settings.credentials = probes.munge(options.rdzv_conf.value("munge_socket").value_or(""));
+  settings.credentials = munge_of(options, probes);
   settings.needs_proof = options.rdzv_auth == RdzvAuth::munge;
   settings.makes_secret = settings.needs_proof || may_have_munge(environment);
 }
@@ -59,6 +63,8 @@ Outcome<void> take_secret(const LaunchOptions& options, const Environment& envir
     settings.secret = std::move(*secret);
     // Any program that can write to etcd could lead the node to a rendezvous without it.
     if (settings.etcd) settings.needs_proof = true;
+    // A rendezvous on a node without the file may have MUNGE.
+    if (!settings.needs_proof) settings.credentials = munge_of(options, probes);
     return {};
   }
   if (settings.needs_proof) {

@@ -107,6 +107,21 @@ TEST_CASE("in a Slurm job nodes that cannot use MUNGE meet without it") {
                  !Contains("does not prove by MUNGE"));
 }
 
+TEST_CASE("in a Slurm job a node with a secret joins a rendezvous that has none, but MUNGE") {
+  const RealMunge munge;
+  const TempDir folder;
+  ManyNodes job;
+  auto options = nodes_with(job, munge.socket(), "--rdzv-auth=auto");
+  REQUIRE(start_in_slurm(job, options).wait_for(waits_for_another));
+  options.push_back("--rdzv-secret-file=" + file_with(folder, "secret", "sixteen bytes or more"));
+  start_in_slurm(job, options);
+  for (const ChildResult& node : job.wait()) {
+    INFO(node.out + node.err);
+    CHECK(node.status == 0);
+    CHECK_THAT(node.err, !Contains(kWarning) && !Contains("has no secret"));
+  }
+}
+
 TEST_CASE("a node that cannot use MUNGE is told why, and so are those that wait for it") {
   const RealMunge munge;
   ManyNodes job;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/plan/plan.hpp"
+#include "rendezvous/munge/munge.hpp"
 #include "tests/unit/launcher/fake_files.hpp"
 
 namespace ddprun::launcher::test {
@@ -93,7 +94,9 @@ struct Machine {
       return {boost::system::in_place_error, "cannot read the secret file " + path};
     };
     result.read_password = result.read_secret;
-    result.munge = [](const std::string&) { return std::shared_ptr<proto::Credentials>(); };
+    result.munge = [](const std::string& socket) {
+      return std::shared_ptr<proto::Credentials>(rdzv::munge_credentials(socket));
+    };
     result.open_tls = [this] { return tls; };
     result.open_certificates = [this](const rdzv::CertificateSettings& settings) {
       certificates = settings;

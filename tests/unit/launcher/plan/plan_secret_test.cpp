@@ -56,6 +56,13 @@ TEST_CASE("where the job has a secret MUNGE is not used, except by --rdzv-auth=m
         "no secret; leave one out");
 }
 
+TEST_CASE("a node with a secret joins a rendezvous that has MUNGE, except where it must not") {
+  Machine machine = kInSlurm;
+  machine.with("HOME", "/h").with_secret("/h/.config/ddprun/secret", "0123456789abcdef");
+  CHECK(settings_of({}, machine).credentials);
+  CHECK_FALSE(settings_of({"--rdzv-auth=required"}, machine).credentials);
+}
+
 TEST_CASE("a dry run says whether MUNGE proves the nodes' user") {
   const auto text = [](const Words& words, const Machine& machine = {}) {
     Words all = two_nodes(words);
