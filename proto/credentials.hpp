@@ -8,11 +8,16 @@
 
 namespace ddprun::proto {
 
-/// Used by one thread at a time.
+/// Why a credential could not be made or read.
+struct CredentialFailure {
+  std::string reason;     ///< for people, a part of a sentence; it names what it depends on
+  bool may_pass = false;  ///< another attempt may succeed
+};
+
+/// Thread-safe.
 class Credentials {
  public:
-  /// Errors: for people, a part of a sentence: why, and what it depends on.
-  using Text = boost::system::result<std::string, std::string>;
+  using Text = boost::system::result<std::string, CredentialFailure>;
 
   Credentials() = default;
   Credentials(const Credentials&) = delete;
@@ -20,7 +25,7 @@ class Credentials {
   virtual ~Credentials() = default;
 
   /// A credential that holds these bytes, and that only this process's user can read.
-  /// Printable characters. May block for some seconds, as `decode` may.
+  /// Printable characters. May block for as long as its implementation tells, as `decode` may.
   virtual Text encode(const std::string& payload) = 0;
   /// The bytes in a credential of this process's user; those of other users are errors. Its age
   /// does not count.
@@ -34,5 +39,13 @@ std::string credential_payload(const std::string& secret);
 std::string secret_of_payload(const std::string& payload);
 /// For a service that is to have one: random bytes.
 std::string new_secret();
+
+struct ShownSecret {
+  std::string secret;
+  std::string credential;  ///< it holds the secret
+};
+/// The same, in a credential that this process was able to read: one of a user that the daemon
+/// takes for another one could be read by none of the clients.
+boost::system::result<ShownSecret, CredentialFailure> new_shown_secret(Credentials& credentials);
 
 }  // namespace ddprun::proto

@@ -2,45 +2,42 @@
 // another process, and every new connection shows the same one.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
 
 #include "proto/credentials.hpp"
+#include "rendezvous/client/credential_question.hpp"
 
 namespace ddprun::rdzv {
 
 class CredentialReader {
  public:
-  explicit CredentialReader(std::shared_ptr<proto::Credentials> credentials)
-      : credentials_(std::move(credentials)) {}
+  /// `limit`: for so long the caller of `secret_of` may be kept.
+  explicit CredentialReader(std::shared_ptr<proto::Credentials> credentials,
+                            std::chrono::milliseconds limit = std::chrono::milliseconds(250));
 
   /// Whether it reads any.
   explicit operator bool() const { return credentials_ != nullptr; }
 
-  /// Empty: `problem` says why.
-  std::string secret_of(const std::string& credential) {
-    if (credential == credential_ && problem_.empty()) return secret_;
-    const auto payload = credentials_->decode(credential);
-    credential_ = credential;
-    secret_ = payload ? proto::secret_of_payload(*payload) : std::string();
-    problem_.clear();
-    if (!payload) {
-      problem_ = payload.error();
-    } else if (secret_.empty()) {
-      problem_ = "its MUNGE credential is of another program";
-    }
-    return secret_;
-  }
+  /// Empty: `problem` tells why. Where the answer is late, a later call with the same credential
+  /// gets it.
+  std::string secret_of(const std::string& credential);
 
-  /// Of the last credential, for people; empty: it could be read, or there was none.
-  [[nodiscard]] const std::string& problem() const { return problem_; }
+  /// Of the last credential; without a reason: it could be read, or there was none.
+  [[nodiscard]] const proto::CredentialFailure& problem() const { return problem_; }
 
  private:
+  void take(const proto::Credentials::Text& payload);
+
   const std::shared_ptr<proto::Credentials> credentials_;
-  std::string credential_;
+  const std::chrono::milliseconds limit_;
+  std::optional<CredentialQuestion> question_;  // about asked_; none: it was answered
+  std::string asked_;
+  std::string credential_;  // that was read last
   std::string secret_;
-  std::string problem_;
+  proto::CredentialFailure problem_;
 };
 
 }  // namespace ddprun::rdzv

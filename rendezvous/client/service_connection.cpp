@@ -265,10 +265,9 @@ void ServiceConnection::read() {
     if (!body) {
       flush();  // the other side may be told why
       const std::string why = channel_->why(body.error());
-      const auto refused = was_open
-                               ? std::nullopt
-                               : refusal_for({body.error(), why, place_.secret.empty() && reader_,
-                                              reader_.problem()});
+      const AttemptEnd end{body.error(), why, place_.secret.empty() && reader_, reader_.problem()};
+      const auto refused = was_open ? std::nullopt : refusal_for(end);
+      if (refused && may_pass(end)) return fail(false, refused->reason);
       if (refused && goes_on_after(*refused)) return;
       if (refused) events_.said(*refused);
       if (is.expired()) return;

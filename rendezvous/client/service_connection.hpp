@@ -96,8 +96,8 @@ class ServiceConnection {
   [[nodiscard]] std::string why_elsewhere() const {
     return place_.own != nullptr ? place_.own->why_elsewhere() : "";
   }
-  /// As CredentialReader's.
-  [[nodiscard]] const std::string& credential_problem() const { return reader_.problem(); }
+  /// Why the last credential of a service could not be read. Empty: it was, or there was none.
+  [[nodiscard]] const std::string& credential_problem() const { return reader_.problem().reason; }
   /// Whether both sides have proven the secret.
   [[nodiscard]] bool is_proven() const { return channel_ && channel_->is_proven(); }
 

@@ -9,12 +9,12 @@ namespace ddprun::rdzv {
 std::optional<proto::Refused> refusal_for(const AttemptEnd& end) {
   const auto& [error, why, by_credential, problem] = end;
   using Why = proto::Refused::Why;
-  if (error == proto::Errc::secret_missing && !problem.empty())
+  if (error == proto::Errc::secret_missing && !problem.reason.empty())
     return proto::Refused{
         Why::wrong_secret,
         fmt::format("it lets nodes of the same user join by MUNGE, but {}; or give all nodes a "
                     "secret (ddprun --make-secret)",
-                    problem)};
+                    problem.reason)};
   if (error == proto::Errc::secret_missing)
     return proto::Refused{Why::wrong_secret,
                           "it asks for a secret, and there is none here; copy its secret file "
@@ -40,6 +40,10 @@ std::optional<proto::Refused> refusal_for(const AttemptEnd& end) {
     return proto::Refused{Why::broken,
                           "its ddprun has no protocol version in common with this one"};
   return std::nullopt;
+}
+
+bool may_pass(const AttemptEnd& end) {
+  return end.error == proto::Errc::secret_missing && end.credential_problem.may_pass;
 }
 
 bool is_of_another_job(const proto::Refused& refused) {

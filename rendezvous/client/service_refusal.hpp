@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "proto/credentials.hpp"
 #include "proto/session_messages.hpp"
 
 namespace ddprun::rdzv {
@@ -12,13 +13,17 @@ namespace ddprun::rdzv {
 /// How the channel of an attempt ended before it was open.
 struct AttemptEnd {
   ErrorCode error;
-  std::string why;                 ///< the channel's words for it
-  bool by_credential = false;      ///< the secret would be that of the service's credential
-  std::string credential_problem;  ///< why this could not be read; empty: it was not shown
+  std::string why;             ///< the channel's words for it
+  bool by_credential = false;  ///< the secret would be that of the service's credential
+  /// Why this could not be read; without a reason: it was, or it was not shown.
+  proto::CredentialFailure credential_problem;
 };
 
 /// What another attempt cannot mend: in words, as if the service had said it. None: it may.
 std::optional<proto::Refused> refusal_for(const AttemptEnd& end);
+
+/// Whether another attempt may mend it, though it is a refusal: MUNGE's daemon is being started.
+bool may_pass(const AttemptEnd& end);
 
 /// Whether a service may refuse so because it is another job's.
 bool is_of_another_job(const proto::Refused& refused);

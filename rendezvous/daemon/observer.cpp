@@ -63,6 +63,8 @@ class Observer {
         return end(kExitNoRound, fmt::format("nothing listens at {}: start rdzvd there, or name "
                                              "the rendezvous with --endpoint=HOST:PORT",
                                              where_));
+      if (!connection_.credential_problem().empty())
+        return end(kExitNoRound, "the rendezvous at " + where_ + ": " + reason);
       no_answer(reason);
     };
     events.said = [this](proto::ServiceMessage message) {

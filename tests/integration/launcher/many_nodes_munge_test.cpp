@@ -122,6 +122,46 @@ TEST_CASE("in a Slurm job a node with a secret joins a rendezvous that has none,
   }
 }
 
+TEST_CASE("a node waits for a munged that is started later") {
+  const RealMunge munge;
+  const TempDir folder;
+  ManyNodes job;
+  REQUIRE(job.start(nodes_with(job, munge.socket())).wait_for(waits_for_another));
+  const std::string later = (folder / "socket").string();
+  REQUIRE(job.start(nodes_with(job, later)).wait_for([](const auto&, const auto& err) {
+    return err.find("by MUNGE, but MUNGE: ") != std::string::npos;
+  }));
+  std::filesystem::create_symlink(munge.socket(), later);
+  job.succeed();
+}
+
+TEST_CASE("a Slurm job in a user namespace, where MUNGE takes root for somebody else, works") {
+  auto command = as_another_user({"unshare", "--user", "--map-root-user"});
+  const RealMunge munge;
+  ManyNodes job;
+  auto options = nodes_with(job, munge.socket(), "--rdzv-auth=auto");
+  command.push_back(program("ddprun"));
+  command.insert(command.end(), options.begin(), options.end());
+  auto by_munge = command;
+  command.insert(command.end(), {"--log-level=info", "--no-python", "/bin/true"});
+  ChildOptions settings = job.job.settings();
+  std::erase_if(settings.environment, [](const auto& one) { return one.first == "TMPDIR"; });
+  settings.environment.emplace_back("SLURM_JOB_ID", "7");
+  for (int i = 0; i < 2; ++i) job.nodes.emplace_back(command, settings);
+  std::string all;
+  for (const ChildResult& node : job.wait()) {
+    INFO(node.out + node.err);
+    CHECK(node.status == 0);
+    all += node.err;
+  }
+  CHECK_THAT(all,
+             Contains("nodes do not prove their user to the rendezvous: this node cannot read"));
+  by_munge.insert(by_munge.end(), {"--rdzv-auth=munge", "--no-python", "/bin/true"});
+  const ChildResult refused = run(by_munge, settings);
+  CHECK(refused.status != 0);
+  CHECK_THAT(refused.err, Contains("--rdzv-auth=munge: this node cannot read its own credential"));
+}
+
 TEST_CASE("a node that cannot use MUNGE is told why, and so are those that wait for it") {
   const RealMunge munge;
   ManyNodes job;

@@ -14,12 +14,12 @@ TEST_CASE("what one process puts into a credential, others of its user read, aga
   const test::RealMunge munge;
   const std::string payload("with\0 zeros", 11);
   const auto credential = munge_credentials(munge.socket())->encode(payload);
-  REQUIRE(credential);
+  REQUIRE(credential.has_value());
   CHECK(credential->starts_with("MUNGE:"));
   const auto reader = munge_credentials(munge.socket());
   for (int i = 0; i < 2; ++i) {
     const auto read = reader->decode(*credential);
-    REQUIRE(read);
+    REQUIRE(read.has_value());
     CHECK(*read == payload);
   }
 }
@@ -38,7 +38,7 @@ TEST_CASE("a credential that is too old for munged is read all the same") {
                .out.find("Expired credential") != std::string::npos;
   }));
   const auto read = munge_credentials(munge.socket())->decode(credential);
-  REQUIRE(read);
+  REQUIRE(read.has_value());
   CHECK(*read == "payload");
 }
 
@@ -47,13 +47,13 @@ TEST_CASE("a credential that was changed, or is of other machines, is not read")
   auto credential = *munge_credentials(munge.socket())->encode("payload");
   const test::RealMunge others('o');
   const auto of_others = munge_credentials(others.socket())->decode(credential);
-  REQUIRE(!of_others);
-  CHECK_THAT(of_others.error(), Contains("MUNGE: Invalid credential"));
+  REQUIRE_FALSE(of_others.has_value());
+  CHECK_THAT(of_others.error().reason, Contains("MUNGE: Invalid credential"));
   char& changed = credential[credential.size() / 2];
   changed = changed == 'A' ? 'B' : 'A';
-  CHECK(!munge_credentials(munge.socket())->decode(credential));
-  CHECK(!munge_credentials(munge.socket())->decode("no credential"));
-  CHECK(!munge_credentials(munge.socket())->decode(""));
+  CHECK_FALSE(munge_credentials(munge.socket())->decode(credential).has_value());
+  CHECK_FALSE(munge_credentials(munge.socket())->decode("no credential").has_value());
+  CHECK_FALSE(munge_credentials(munge.socket())->decode("").has_value());
 }
 
 TEST_CASE("a credential that another user made for everybody is not taken") {
@@ -65,8 +65,8 @@ TEST_CASE("a credential that another user made for everybody is not taken") {
   if (made.status != 0) test::skip("no setpriv or munge: " + made.err);
   const auto read =
       munge_credentials(munge.socket())->decode(made.out.substr(0, made.out.find('\n')));
-  REQUIRE(!read);
-  CHECK(read.error() == "user 65534 has made its credential, and this is user 0");
+  REQUIRE_FALSE(read.has_value());
+  CHECK(read.error().reason == "user 65534 has made its credential, and this is user 0");
 }
 
 TEST_CASE("without a munged the error names its socket") {
@@ -74,6 +74,6 @@ TEST_CASE("without a munged the error names its socket") {
   const std::string nowhere = (folder / "no socket").string();
   const auto credentials = munge_credentials(nowhere);
   const auto credential = credentials->encode("payload");
-  REQUIRE(!credential);
-  CHECK_THAT(credential.error(), Contains("MUNGE: ") && Contains(nowhere));
+  REQUIRE_FALSE(credential.has_value());
+  CHECK_THAT(credential.error().reason, Contains("MUNGE: ") && Contains(nowhere));
 }
