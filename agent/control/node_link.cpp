@@ -19,6 +19,7 @@
 #include "base/no_descriptor.hpp"
 #include "base/start_thread.hpp"
 #include "proto/environment_names.hpp"
+#include "rendezvous/client/credential_question.hpp"
 
 namespace ddprun::agent {
 
@@ -32,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kLingerStep = 2ms;
 constexpr auto kSayLingerAfter = 2s;
 constexpr auto kFarewellLimit = 1s;
+constexpr auto kMungeLimit = 250ms;
 constexpr auto kOwnNameLimit = 2s;  // for a resolver that does not know it
 // What the service itself waits beyond a lease, and some of a slow machine.
 constexpr auto kLingerMargin = 3s;
@@ -85,6 +87,18 @@ rdzv::ServicePlace service_place(const AgentConfig& config, ServiceHost& host,
   place.more_hosts = settings.more_endpoints;
   place.own = &host;
   return place;
+}
+
+/// Not on a cluster without MUNGE.
+bool can_use_credentials(const RendezvousSettings& settings) {
+  rdzv::CredentialQuestion question(
+      settings.credentials, [](proto::Credentials& credentials) -> rdzv::CredentialQuestion::Text {
+        const auto made = proto::new_shown_secret(credentials);
+        if (!made) return {boost::system::in_place_error, made.error()};
+        return {boost::system::in_place_value, made->credential};
+      });
+  const auto* answer = question.answer_within(kMungeLimit);
+  return answer != nullptr && answer->has_value();
 }
 
 /// All nodes know how many there may be, so etcd is not asked more often by more of them.
@@ -222,14 +236,7 @@ void NodeLink::note_connection() {
       own_addr_ = own_addr_.find(':') == std::string::npos ? "0.0.0.0" : "::";
   }
   if (!settings_.local_addr.empty()) own_addr_ = settings_.local_addr;
-  const bool is_unproven =
-      !host_.is_here() && !settings_.secret.empty() && !session_.connection().is_proven();
-  if (is_unproven && !std::exchange(is_unproven_told_, true)) {
-    spdlog::warn(
-        "the rendezvous at {} has no secret, so this node's secret proves nothing; "
-        "--rdzv-auth=required refuses such a rendezvous",
-        service_name(settings_));
-  }
+  warn_if_unproven();
   if (std::exchange(is_met_, true)) return;
   // The workers' environment depends on this machine's own name.
   name_timer_.expires_after(kOwnNameLimit);
@@ -238,6 +245,24 @@ void NodeLink::note_connection() {
     meet();
   });
   look_at_own_name();
+}
+
+/// A rendezvous that nothing proves to be this user's.
+void NodeLink::warn_if_unproven() {
+  if (host_.is_here() || session_.connection().is_proven()) return;
+  if (std::exchange(is_unproven_told_, true)) return;
+  if (!settings_.secret.empty()) {
+    spdlog::warn(
+        "the rendezvous at {} has no secret, so this node's secret proves nothing; "
+        "--rdzv-auth=required refuses such a rendezvous",
+        service_name(settings_));
+  } else if (settings_.makes_secret && !settings_.encrypter && can_use_credentials(settings_)) {
+    spdlog::warn(
+        "the rendezvous at {} does not prove by MUNGE that it is of this node's user, so it may be "
+        "another user's program; --rdzv-auth=munge refuses such a rendezvous, and an rdzvd needs a "
+        "secret (ddprun --make-secret)",
+        service_name(settings_));
+  }
 }
 
 /// Not before it is known which service that is, where that matters.

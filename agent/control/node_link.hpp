@@ -88,6 +88,7 @@ class NodeLink final : public MembershipLink {
   std::string start_over_etcd(std::size_t newcomers_max);
   void fail(const std::string& problem);
   void note_connection();
+  void warn_if_unproven();
   void note_welcome(const proto::Welcome& welcome);
   void meet();
   void look_at_own_name();

@@ -122,6 +122,17 @@ TEST_CASE("in a Slurm job a node with a secret joins a rendezvous that has none,
   }
 }
 
+TEST_CASE("in a Slurm job a node that has MUNGE warns of a rendezvous that does not use it") {
+  const RealMunge munge;
+  ManyNodes job;
+  REQUIRE(job.start(nodes_with(job, "/nowhere", "--rdzv-auth=auto")).wait_for(waits_for_another));
+  start_in_slurm(job, nodes_with(job, munge.socket(), "--rdzv-auth=auto"));
+  const auto nodes = job.wait();
+  for (const ChildResult& node : nodes) CHECK(node.status == 0);
+  CHECK_THAT(nodes[1].err, Contains("the rendezvous at 127.0.0.1:" + std::to_string(job.port) +
+                                    " does not prove by MUNGE that it is of this node's user"));
+}
+
 TEST_CASE("a node waits for a munged that is started later") {
   const RealMunge munge;
   const TempDir folder;
