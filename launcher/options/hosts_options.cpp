@@ -15,7 +15,7 @@ struct Excluded {
 /// What the launcher decides itself.
 constexpr const char* kRanks = "the order of the hosts gives their ranks";
 constexpr const char* kMeets = "the hosts meet through ssh";
-constexpr const char* kSshEncrypts = "ssh encrypts what the hosts say to each other";
+constexpr const char* kSshEncrypts = "ssh encrypts the connections between the hosts";
 constexpr std::array<Excluded, 13> kExcluded{{
     {"node-rank", kRanks},
     {"standalone", "a standalone job runs on this machine only"},
