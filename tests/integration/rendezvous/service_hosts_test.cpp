@@ -34,7 +34,7 @@ ServiceServerSettings standby(const std::string& place, const std::string& secre
   return settings;
 }
 
-const std::string kSecret = "the secret of the cluster";
+const std::string kClusterSecret = "the secret of the cluster";
 
 ServiceServerSettings with_secret(const std::string& secret) {
   ServiceServerSettings settings;
@@ -109,8 +109,8 @@ TEST_CASE("an agent asks again when the service at its job's old place is anothe
   const bool has_other_secret = GENERATE(false, true);
   const ServedAgents strange(with_secret(has_other_secret ? "of another job" : ""));
   finder.answer = {at(strange.server->port())};
-  const ServedAgents served(with_secret(kSecret));
-  rdzv::ServicePlace place = served.place(kSecret);
+  const ServedAgents served(with_secret(kClusterSecret));
+  rdzv::ServicePlace place = served.place(kClusterSecret);
   place.needs_proof = true;
   place.port = unused_port();
   place.finder = &finder;
@@ -124,11 +124,11 @@ TEST_CASE("an agent asks again when the service at its job's old place is anothe
 }
 
 TEST_CASE("one of several hosts that does not suit this node does not keep it from the others") {
-  ServedAgents served(with_secret(kSecret));
+  ServedAgents served(with_secret(kClusterSecret));
   const ServedAgents without;
   const ServedAgents with_other(with_secret("the secret of last year"));
   boost::asio::io_context context;
-  rdzv::ServicePlace hosts = served.place(kSecret);
+  rdzv::ServicePlace hosts = served.place(kClusterSecret);
   hosts.needs_proof = true;
   hosts.port = without.server->port();
   hosts.more_hosts = {at(with_other.server->port()), at(served.server->port())};
@@ -139,7 +139,7 @@ TEST_CASE("one of several hosts that does not suit this node does not keep it fr
   const std::uint16_t port = served.server->port();
   served.server.reset();
   REQUIRE(run_until(context, [&] { return !agent.lines.empty(); }));
-  const ServedAgents next(with_secret(kSecret), port);
+  const ServedAgents next(with_secret(kClusterSecret), port);
   CHECK(run_until(context, [&] { return next.server->agents() == 1; }));
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("an agent is refused once all of several hosts have refused it") {
   const ServedAgents one;
   const ServedAgents two;
   boost::asio::io_context context;
-  rdzv::ServicePlace hosts = one.place(kSecret);
+  rdzv::ServicePlace hosts = one.place(kClusterSecret);
   hosts.needs_proof = true;
   hosts.more_hosts = {at(two.server->port())};
   ServiceAgent agent(context, "agent", hosts);
@@ -158,9 +158,9 @@ TEST_CASE("an agent is refused once all of several hosts have refused it") {
 TEST_CASE("an agent that a standby sends to a host which does not suit it learns why") {
   const ServedAgents leader;
   const std::string place = to_string(at(leader.server->port()));
-  const ServedAgents other(standby(place, kSecret));
+  const ServedAgents other(standby(place, kClusterSecret));
   boost::asio::io_context context;
-  rdzv::ServicePlace hosts = other.place(kSecret);
+  rdzv::ServicePlace hosts = other.place(kClusterSecret);
   hosts.needs_proof = true;
   hosts.more_hosts = {at(leader.server->port())};
   ServiceAgent agent(context, "agent", hosts);
