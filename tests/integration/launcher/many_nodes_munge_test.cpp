@@ -81,7 +81,7 @@ TEST_CASE("in a Slurm job nodes use MUNGE without being told to") {
   // A secret that the user has for other jobs does not stand in the way.
   const TempDir home;
   file_with(home, "ddprun/secret", "sixteen bytes or more");
-  for (const std::string folder : {home.path().string(), std::string()}) {
+  for (const std::string& folder : {home.path().string(), std::string()}) {
     ChildOptions settings;
     settings.environment = {{"HOME", "/nonexistent"}, {"XDG_CONFIG_HOME", folder}};
     const ChildResult status =
