@@ -37,15 +37,16 @@ void Candidacy::looked(const EtcdPage& page, Clock::time_point now) {
                                       [&](const auto& one) { return one.key == key(slot); });
     if (is_taken) continue;
     slot_ = slot;
-    step_ = Step::grant;
+    step_ = lease_ != 0 && now < lease_until_ ? Step::claim : Step::grant;
     next_at_ = now;
     return;
   }
   look_again(now + settings_.look_every);
 }
 
-void Candidacy::granted(const EtcdGrant& grant) {
+void Candidacy::granted(const EtcdGrant& grant, Clock::time_point sent) {
   lease_ = grant.lease;
+  lease_until_ = sent + std::min(grant.ttl, settings_.ttl);
   step_ = Step::claim;
 }
 
@@ -60,19 +61,30 @@ void Candidacy::claimed(const EtcdTxnAnswer& answer, Clock::time_point now) {
 }
 
 void Candidacy::renewed(std::chrono::seconds ttl, Clock::time_point sent) {
-  if (ttl.count() == 0) return look_again(sent);
+  if (ttl.count() == 0) {
+    lease_ = 0;
+    return look_again(sent);
+  }
   next_at_ = sent + settings_.period;
 }
 
-/// A lease of which the slot was not claimed in time may be over.
+/// A claim is repeated as it was while its lease lasts: it may have been granted, with a lost
+/// answer, and no second lease is needed.
 void Candidacy::failed(Clock::time_point now) {
-  if (step_ != Step::renew) return look_again(now + settings_.retry);
+  const bool is_over = step_ == Step::claim && now >= lease_until_;
+  if (is_over) lease_ = 0;
+  if (is_over || step_ == Step::grant) step_ = Step::look;
   next_at_ = now + settings_.retry;
+}
+
+void Candidacy::gave_up(Clock::time_point now) {
+  is_candidate_ = false;
+  lease_ = 0;
+  look_again(now + settings_.look_every);
 }
 
 void Candidacy::look_again(Clock::time_point at) {
   step_ = Step::look;
-  lease_ = 0;
   next_at_ = at;
 }
 

@@ -57,14 +57,16 @@ class Candidacy {
 
   // The answers. `sent`: before it was asked.
   void looked(const EtcdPage& page, Clock::time_point now);
-  void granted(const EtcdGrant& grant);
+  void granted(const EtcdGrant& grant, Clock::time_point sent);
   void claimed(const EtcdTxnAnswer& answer, Clock::time_point now);
   void renewed(std::chrono::seconds ttl, Clock::time_point sent);
   void failed(Clock::time_point now);
+  /// It has a slot, and cannot host: it is no candidate, and asks for a slot later.
+  void gave_up(Clock::time_point now);
 
-  /// It has had a slot: from then on.
+  /// It has had a slot: from then on, until gave_up().
   [[nodiscard]] bool is_candidate() const { return is_candidate_; }
-  /// With which the slot goes; 0: there is none.
+  /// With which the slot goes, or for the next claim; 0: there is none.
   [[nodiscard]] EtcdLease lease() const { return lease_; }
 
  private:
@@ -78,6 +80,7 @@ class Candidacy {
   Step step_ = Step::look;
   Clock::time_point next_at_;
   EtcdLease lease_ = 0;
+  Clock::time_point lease_until_{};  // of one without a slot
   int slot_ = 0;
   bool is_candidate_ = false;
 };

@@ -166,17 +166,24 @@ void EtcdRendezvous::stand() {
 void EtcdRendezvous::ask(const SlotRequest& request) {
   const auto sent = boot_clock_now();
   if (std::holds_alternative<LookAtSlots>(request)) {
-    const auto page = etcd_->range(candidacy_.look(), kCallLimit);
-    page ? candidacy_.looked(*page, boot_clock_now()) : fail(page.error());
+    listener_ = {};
+    take(etcd_->range(candidacy_.look(), kCallLimit),
+         [&](const EtcdPage& page) { candidacy_.looked(page, boot_clock_now()); });
   } else if (std::holds_alternative<GrantSlotLease>(request)) {
-    const auto grant = etcd_->grant(CandidacySettings{}.ttl, kCallLimit);
-    grant ? candidacy_.granted(*grant) : fail(grant.error());
+    take(etcd_->grant(CandidacySettings{}.ttl, kCallLimit),
+         [&](const EtcdGrant& grant) { candidacy_.granted(grant, sent); });
   } else if (const auto* wanted = std::get_if<ClaimSlot>(&request)) {
     claim(*wanted);
   } else {
-    const auto ttl = etcd_->keep_alive(std::get<RenewSlot>(request).lease, kCallLimit);
-    ttl ? candidacy_.renewed(*ttl, sent) : fail(ttl.error());
+    take(etcd_->keep_alive(std::get<RenewSlot>(request).lease, kCallLimit),
+         [&](std::chrono::seconds ttl) { candidacy_.renewed(ttl, sent); });
   }
+}
+
+template <class Answer, class Take>
+void EtcdRendezvous::take(const EtcdResult<Answer>& answer, Take take) {
+  if (!answer) return fail(answer.error());
+  take(*answer);
 }
 
 void EtcdRendezvous::claim(const ClaimSlot& request) {
@@ -184,12 +191,12 @@ void EtcdRendezvous::claim(const ClaimSlot& request) {
     if (std::string problem = listen(); !problem.empty())
       return fail({EtcdFault::Kind::refused, std::move(problem)});
   }
-  const auto answer = etcd_->txn(candidacy_.claim(request, place_), kCallLimit);
-  if (!answer) return fail(answer.error());
-  candidacy_.claimed(*answer, boot_clock_now());
-  trouble_.clear();
-  if (!shared_ && candidacy_.is_candidate()) host();
-  if (!shared_) listener_ = {};
+  take(etcd_->txn(candidacy_.claim(request, place_), kCallLimit),
+       [&](const EtcdTxnAnswer& answer) { candidacy_.claimed(answer, boot_clock_now()); });
+  if (!shared_ && candidacy_.is_candidate()) {
+    trouble_.clear();
+    host();
+  }
 }
 
 void EtcdRendezvous::fail(const EtcdFault& fault) {
@@ -197,8 +204,9 @@ void EtcdRendezvous::fail(const EtcdFault& fault) {
   candidacy_.failed(boot_clock_now());
 }
 
-/// Not empty: why it cannot.
+/// Not empty: why it cannot. A claim that is repeated is one for the same place.
 std::string EtcdRendezvous::listen() {
+  if (listener_.fd) return "";
   std::string addr = settings_.local_addr.empty() ? etcd_->local_addr() : settings_.local_addr;
   std::string host = addr;
   // A member of etcd runs here, under a name by which others see another address of this machine.
@@ -226,20 +234,27 @@ void EtcdRendezvous::host() {
   settings.listener = std::move(listener_.fd);
   const auto& encrypter = service_.encrypter;
   const bool is_open = service_.secret.empty() && !(encrypter && encrypter->checks_clients());
-  if (is_open) settings_.on_open(settings.bound);
-  settings.service = std::move(service_);
+  const Endpoint bound = settings.bound;
+  settings.service = service_;
   settings.may_begin_run = [this] { return !was_welcomed_.load(); };
   settings.on_warning = settings_.on_warning;
   settings.on_info = settings_.on_info;
   settings_.on_info(fmt::format("hosts a candidate for the rendezvous at {}", place_));
   auto started = SharedService::start(std::move(settings));
-  if (!started) {
-    settings_.on_warning("cannot host the rendezvous: " + started.error().message());
-    return;
-  }
+  if (!started) return give_up_hosting(started.error().message());
+  if (is_open) settings_.on_open(bound);
   const std::lock_guard lock(mutex_);
   shared_ = std::move(*started);
   if (is_ended_) shared_->begin_end();
+}
+
+/// Another agent may be able to. Without an answer the slot ends with its lease.
+void EtcdRendezvous::give_up_hosting(const std::string& reason) {
+  [[maybe_unused]] const auto answer = etcd_->revoke(candidacy_.lease(), kCallLimit);
+  candidacy_.gave_up(boot_clock_now());
+  trouble_ = "this agent cannot host the rendezvous: " + reason;
+  settings_.on_warning(
+      fmt::format("cannot host the rendezvous: {}; it gives its slot up, and tries again", reason));
 }
 
 void EtcdRendezvous::give_up_slot() {

@@ -66,11 +66,14 @@ class EtcdRendezvous final : public ServiceFinder {
   FoundService look_for_leader();
   void stand();
   void ask(const SlotRequest& request);
+  template <class Answer, class Take>
+  void take(const EtcdResult<Answer>& answer, Take take);
   void claim(const ClaimSlot& request);
   [[nodiscard]] std::string listen();
   void host();
   void fail(const EtcdFault& fault);
   void wait();
+  void give_up_hosting(const std::string& reason);
   void give_up_slot();
 
   boost::asio::io_context& context_;

@@ -44,7 +44,7 @@ class Agent {
            [&](const EtcdPage& page) { candidacy_.looked(page, etcd_->now); });
     } else if (std::holds_alternative<GrantSlotLease>(request)) {
       take(client_.grant(CandidacySettings{}.ttl, 1s),
-           [&](const EtcdGrant& grant) { candidacy_.granted(grant); });
+           [&](const EtcdGrant& grant) { candidacy_.granted(grant, sent); });
     } else if (const auto* claim = std::get_if<ClaimSlot>(&request)) {
       take(client_.txn(candidacy_.claim(*claim, place_), 1s),
            [&](const EtcdTxnAnswer& answer) { candidacy_.claimed(answer, etcd_->now); });
@@ -104,7 +104,7 @@ TEST_CASE("two agents that see the same free slot do not share it") {
     if (std::holds_alternative<LookAtSlots>(request)) {
       job.agents[0]->looked(job.etcd->range(job.agents[0]->look()), job.etcd->now);
     } else {
-      job.agents[0]->granted(job.etcd->grant(10s));
+      job.agents[0]->granted(job.etcd->grant(10s), job.etcd->now);
     }
   }
   job.agents[1].step();
@@ -117,7 +117,7 @@ TEST_CASE("a claim with a lost answer is known to be one's own") {
   Agents job(1);
   const auto claimed = [&] {
     job.agents[0]->looked(job.etcd->range(job.agents[0]->look()), job.etcd->now);
-    job.agents[0]->granted(job.etcd->grant(10s));
+    job.agents[0]->granted(job.etcd->grant(10s), job.etcd->now);
     return std::get<ClaimSlot>(job.agents[0]->next(job.etcd->now).value());
   }();
   const EtcdTxn txn = job.agents[0]->claim(claimed, "a0:1");
@@ -156,4 +156,53 @@ TEST_CASE("faults of etcd delay a candidate and its renewals, and end nothing") 
   job.run(20s);
   for (int i = 0; i < 3; ++i) CHECK(job.agents[i]->is_candidate());
   for (int slot = 1; slot <= 3; ++slot) CHECK_FALSE(job.slot(slot).empty());
+}
+
+TEST_CASE("a claim that fails is repeated with the same lease while that lasts") {
+  Agents job(1);
+  Candidacy& agent = *job.agents[0].operator->();
+  Clock::time_point& now = job.etcd->now;
+  agent.looked({}, now);
+  agent.granted(job.etcd->grant(10s), now);
+  const EtcdLease lease = agent.lease();
+  for (const auto end = now + 10s; now < end; now += 500ms) {
+    const auto request = agent.next(now);
+    REQUIRE(request.has_value());
+    REQUIRE(std::holds_alternative<ClaimSlot>(*request));
+    CHECK(std::get<ClaimSlot>(*request).lease == lease);
+    agent.failed(now);
+  }
+  REQUIRE(std::holds_alternative<ClaimSlot>(agent.next(now).value()));
+  agent.failed(now);
+  CHECK(agent.lease() == 0);
+  now += 500ms;
+  CHECK(std::holds_alternative<LookAtSlots>(agent.next(now).value()));
+}
+
+TEST_CASE("the lease of a claim that came too late is for the next claim") {
+  Agents job(1);
+  Candidacy& agent = *job.agents[0].operator->();
+  agent.looked({}, job.etcd->now);
+  agent.granted(job.etcd->grant(10s), job.etcd->now);
+  const EtcdLease lease = agent.lease();
+  job.etcd->put("p/candidates/1", "other:1");
+  job.agents[0].step();
+  CHECK(job.slot(2) == "a0:1");
+  CHECK(agent.lease() == lease);
+}
+
+TEST_CASE("one that cannot host gives its slot up, and asks for one again") {
+  Agents job(1);
+  job.run(1s);
+  Candidacy& agent = *job.agents[0].operator->();
+  REQUIRE(agent.is_candidate());
+  job.etcd->revoke(agent.lease());
+  agent.gave_up(job.etcd->now);
+  CHECK_FALSE(agent.is_candidate());
+  CHECK(agent.lease() == 0);
+  job.run(9s);
+  CHECK(job.slot(1).empty());
+  job.run(2s);
+  CHECK(job.slot(1) == "a0:1");
+  CHECK(agent.is_candidate());
 }
