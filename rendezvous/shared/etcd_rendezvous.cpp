@@ -183,6 +183,7 @@ void EtcdRendezvous::ask(const SlotRequest& request) {
 template <class Answer, class Take>
 void EtcdRendezvous::take(const EtcdResult<Answer>& answer, Take take) {
   if (!answer) return fail(answer.error());
+  trouble_.clear();
   take(*answer);
 }
 
@@ -193,10 +194,7 @@ void EtcdRendezvous::claim(const ClaimSlot& request) {
   }
   take(etcd_->txn(candidacy_.claim(request, place_), kCallLimit),
        [&](const EtcdTxnAnswer& answer) { candidacy_.claimed(answer, boot_clock_now()); });
-  if (!shared_ && candidacy_.is_candidate()) {
-    trouble_.clear();
-    host();
-  }
+  if (!shared_ && candidacy_.is_candidate()) host();
 }
 
 void EtcdRendezvous::fail(const EtcdFault& fault) {

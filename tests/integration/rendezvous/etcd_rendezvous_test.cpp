@@ -131,3 +131,24 @@ TEST_CASE("an agent may claim a slot late, though it has one port to listen on")
   REQUIRE(agent.finds([](const auto& found) { return found.place.has_value(); }));
   CHECK(agent.find().place->port == agent.settings.port_first);
 }
+
+TEST_CASE("what kept an agent from looking at the slots is not told once it could") {
+  RealEtcd etcd(1);
+  give_users(etcd, "ann", "short");
+  for (const char* slot : {"1", "2", "3"})
+    etcd.put(std::string("other/run/candidates/") + slot, "127.0.0.1:1");
+  const auto grant = [&](const std::vector<std::string>& keys) {
+    std::vector<std::string> words{"--user=root:root password", "role", "grant-permission", "jobs"};
+    words.insert(words.end(), keys.begin(), keys.end());
+    etcdctl(etcd, words);
+  };
+  grant({"read", "other/run/leader"});
+  AgentOverEtcd agent(etcd, "other/run");
+  agent.settings.access.user = "ann";
+  agent.settings.access.password = "short";
+  agent.start("sixteen bytes or more");
+  CHECK(agent.finds_reason("no agent of the job leads yet: the user may not do that in etcd"));
+  grant({"--prefix=true", "read", "other/"});
+  CHECK(agent.finds(
+      [](const auto& found) { return found.reason == "no agent of the job leads yet"; }));
+}
