@@ -54,24 +54,38 @@ bool EtcdJournal::read_past() {
   return false;
 }
 
-/// As of one revision, which is that of the first page.
+/// As of one revision, which is that of the first page. Below the prefix there may also be the
+/// journals of many runs, which are not ours.
 EtcdResult<std::vector<EtcdKeyValue>> EtcdJournal::read_all() {
   std::vector<EtcdKeyValue> keys;
-  EtcdQuery query{keys_.all(), EtcdKeys::end_of(keys_.all()), kPageKeysMax, 0};
+  EtcdRevision revision = 0;
+  for (EtcdQuery query : {EtcdQuery{keys_.clock(), "", 1, 0}, EtcdQuery{keys_.turn(), "", 1, 0},
+                          EtcdQuery{keys_.jobs(), EtcdKeys::end_of(keys_.jobs()), kPageKeysMax, 0},
+                          EtcdQuery{keys_.leader(), "", 1, 0}}) {
+    query.revision = revision;
+    const auto read = read_range(std::move(query), keys);
+    if (!read) return read.error();
+    revision = *read;
+  }
+  return keys;
+}
+
+/// Appends them to `keys`. The revision of which they are.
+EtcdResult<EtcdRevision> EtcdJournal::read_range(EtcdQuery query, std::vector<EtcdKeyValue>& keys) {
   while (true) {
+    if (tenure_->is_over()) return EtcdFault{EtcdFault::Kind::unreachable, "this leader ends"};
     auto page = etcd_->range(query, settings_.call_limit);
     if (!page && page.error().kind == EtcdFault::Kind::too_large && query.limit > 1) {
       query.limit /= 2;
       continue;
     }
     if (!page) return page.error();
+    if (query.revision == 0) query.revision = page->revision;
     keys.insert(keys.end(), std::make_move_iterator(page->keys.begin()),
                 std::make_move_iterator(page->keys.end()));
-    if (!page->more) return keys;
-    if (query.revision == 0) query.revision = page->revision;
+    if (!page->more) return query.revision;
     query.key = keys.back().key + '\0';  // the next one
     query.limit = std::min(query.limit * 2, kPageKeysMax);
-    if (tenure_->is_over()) return EtcdFault{EtcdFault::Kind::unreachable, "this leader ends"};
   }
 }
 

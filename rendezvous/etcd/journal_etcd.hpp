@@ -69,6 +69,7 @@ class EtcdJournal : public Journal {
 
   bool read_past();
   EtcdResult<std::vector<EtcdKeyValue>> read_all();
+  EtcdResult<EtcdRevision> read_range(EtcdQuery query, std::vector<EtcdKeyValue>& keys);
   bool send(const std::vector<EtcdChange>& group, std::vector<std::string>& lines);
   [[nodiscard]] std::string turn_value() const;
 

@@ -318,6 +318,23 @@ TEST_CASE("keys of other prefixes stay as they are") {
     CHECK(etcd->value(key) == "theirs");
 }
 
+TEST_CASE("the journals of runs below the same prefix are not read") {
+  const auto etcd = std::make_shared<ModelEtcd>();
+  for (const char* key : {"p/runs/a/clock", "p/runs/a/jobs/a/head", "p/candidates/1"})
+    etcd->put(key, "theirs");
+  {
+    Leader leader(etcd);
+    leader.journal->append(began("job", "a"));
+    leader.journal->commit();
+  }
+  etcd->read.clear();
+  const Leader leader(etcd);
+  CHECK(etcd->read.contains("p/jobs/job/head"));
+  CHECK(etcd->read.contains("p/leader"));
+  for (const char* key : {"p/runs/a/clock", "p/runs/a/jobs/a/head", "p/candidates/1"})
+    CHECK_FALSE(etcd->read.contains(key));
+}
+
 TEST_CASE("a history that is compacted while it is read is read again") {
   const auto etcd = std::make_shared<ModelEtcd>();
   {

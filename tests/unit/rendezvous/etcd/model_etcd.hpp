@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ class ModelEtcd {
  public:
   rdzv::Clock::time_point now{std::chrono::hours(7)};
   int txns = 0;
+  std::set<std::string> read;       ///< keys of which somebody has got the value
   std::vector<rdzv::EtcdTxn> sent;  ///< of which a copy may arrive late
   bool is_full = false;
   rdzv::EtcdRevision compacted = 0;
@@ -39,6 +41,7 @@ class ModelEtcd {
         break;
       }
       page.keys.push_back(at->second);
+      read.insert(at->first);
     }
     return page;
   }
