@@ -43,7 +43,8 @@ class ServiceServer::Impl {
     if (secrets_) follow_tenants();
     replay();
   }
-  ~Impl() {
+  ~Impl() { end(); }
+  void end() {
     context_.stop();
     if (thread_.joinable()) thread_.join();
     connections_.reset();
@@ -271,6 +272,7 @@ ServiceServer::ServiceServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 ServiceServer::ServiceServer(ServiceServer&&) noexcept = default;
 ServiceServer::~ServiceServer() = default;
 
+void ServiceServer::end() { impl_->end(); }
 const std::string& ServiceServer::addr() const { return impl_->addr_; }
 std::uint16_t ServiceServer::port() const { return impl_->port_; }
 Result<UniqueFd> ServiceServer::connect_locally() { return impl_->connect_locally(); }

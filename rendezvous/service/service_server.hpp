@@ -72,10 +72,14 @@ class ServiceServer {
   /// Errors: the system's, where there is no descriptor or no thread left.
   static Result<ServiceServer> start(StoreListener listener, ServiceServerSettings settings);
   ServiceServer(ServiceServer&&) noexcept;
-  /// Resets every connection: this process's end proves nothing about the nodes.
+  /// As end().
   ~ServiceServer();
   ServiceServer(const ServiceServer&) = delete;
   ServiceServer& operator=(const ServiceServer&) = delete;
+
+  /// Resets every connection: this process's end proves nothing about the nodes. What this server
+  /// was is still told, and changes no more.
+  void end();
 
   [[nodiscard]] const std::string& addr() const;
   [[nodiscard]] std::uint16_t port() const;

@@ -70,6 +70,8 @@ SharedService::~SharedService() {
     server = std::move(server_);
   }
   using Legacy = Leadership::Legacy;
+  // An agent that is welcomed meanwhile would lose its job's keys.
+  if (server) server->end();
   const bool is_run_over = settings_.may_begin_run && leads_ && server && !server->has_sessions();
   server.reset();
   leader_->end(is_run_over ? Legacy::removed : Legacy::kept);
