@@ -154,8 +154,11 @@ void EtcdLeader::ask(const LeaderRequest& request) {
     take(etcd_->txn(confirm->txn, kCallLimit),
          [&](const EtcdTxnAnswer& answer) { leadership_.confirmed(answer, boot_clock_now()); });
   } else if (const auto* compact = std::get_if<CompactHistory>(&request)) {
-    take(etcd_->compact(compact->before, kCallLimit),
-         [&](std::monostate) { leadership_.compacted(); });
+    const auto answer = etcd_->compact(compact->before, kCallLimit);
+    if (!answer) tell_of_history(answer.error());
+    const std::lock_guard lock(mutex_);
+    leadership_.compacted();
+    publish();
   } else {
     // A lease that is over cannot be dropped, and that is no fault to tell of.
     const auto answer = etcd_->revoke(std::get<DropLease>(request).lease, kCallLimit);
@@ -163,6 +166,17 @@ void EtcdLeader::ask(const LeaderRequest& request) {
     answer ? leadership_.dropped() : leadership_.failed(answer.error(), boot_clock_now());
     publish();
   }
+}
+
+/// Nothing depends on it, but that etcd grows. Other leaders on the same etcd do it, too, and one
+/// that does not answer is asked again, and told of, by what follows.
+void EtcdLeader::tell_of_history(const EtcdFault& fault) {
+  if (is_stopped_ || fault.kind != EtcdFault::Kind::refused) return;
+  if (std::exchange(is_history_told_, true)) return;
+  events_.warn(
+      "etcd refuses to compact its history (some versions let only root do that), so it grows; if "
+      "no other program compacts it, start etcd with --auto-compaction-mode=periodic "
+      "--auto-compaction-retention=10m");
 }
 
 /// Reading works where writing does not, and proves nothing about it.

@@ -61,6 +61,7 @@ class EtcdLeader : public EtcdTenure {
   template <class Answer, class Take>
   void take(const EtcdResult<Answer>& answer, Take take);
   void tell(const EtcdFault* fault, bool is_read);
+  void tell_of_history(const EtcdFault& fault);
   void publish();
 
   const LeadershipSettings settings_;
@@ -78,6 +79,7 @@ class EtcdLeader : public EtcdTenure {
   int faults_ = 0;        // in a row, of members that do not answer
   bool is_told_ = false;  // of a fault, of this kind
   EtcdFault::Kind told_kind_ = EtcdFault::Kind::unreachable;
+  bool is_history_told_ = false;
   std::thread thread_;
 };
 
