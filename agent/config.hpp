@@ -75,8 +75,11 @@ struct RendezvousSettings {
   /// Leads to the service instead of the endpoint, which is then only its name: a Unix socket that
   /// ssh forwards. Empty: none.
   std::string socket;
-  std::string own_name;      ///< this machine's; empty: it is node_name
-  std::string local_addr;    ///< by which others reach this node; empty: by which it reaches them
+  std::string own_name;    ///< this machine's; empty: it is node_name
+  std::string local_addr;  ///< by which others reach this node; empty: by which it reaches them
+  /// With etcd: the same as it was typed, by which others find and check a rendezvous here. Empty:
+  /// local_addr.
+  std::string local_name;
   std::string secret;        ///< that every agent of the job has; empty: none
   bool needs_proof = false;  ///< join no rendezvous that does not have it
   /// By which nodes of the same user get the secret of a rendezvous that has made one, if they have

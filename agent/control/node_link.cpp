@@ -40,6 +40,9 @@ constexpr auto kLingerMargin = 3s;
 // 50 questions of all nodes a second while all is well, 5,000 while none leads.
 constexpr auto kSlotsPausePerNode = 20ms;
 constexpr auto kAskPausePerNode = 200us;
+// All nodes start at one time, and three get a slot: most of them do not find it free.
+constexpr auto kFirstLookPerNode = 2ms;
+constexpr std::chrono::milliseconds kFirstLookMost = 2s;  // MAX may be more than ever come
 
 /// Unique among all agents that ever were.
 std::string new_agent_id(const std::string& node_name) {
@@ -111,6 +114,7 @@ std::unique_ptr<rdzv::EtcdRendezvous> over_etcd(asio::io_context& context,
   over.etcd = rdzv::etcd_place_of_run(*settings.etcd, config.run_id);
   over.access = settings.etcd_access;
   over.local_addr = settings.local_addr;
+  over.local_name = settings.local_name;
   const auto& encrypter = settings.encrypter;
   over.may_host = settings.may_host && (!encrypter || encrypter->why_no_service().empty());
   if (config.ports) {
@@ -120,6 +124,8 @@ std::unique_ptr<rdzv::EtcdRendezvous> over_etcd(asio::io_context& context,
   over.slots_every = std::max(over.slots_every, kSlotsPausePerNode * config.job.max_nodes);
   over.ask_pause = std::max(over.ask_pause, std::chrono::ceil<std::chrono::milliseconds>(
                                                 kAskPausePerNode * config.job.max_nodes));
+  const auto spread = std::min(kFirstLookPerNode * config.job.max_nodes, kFirstLookMost);
+  over.first_look = std::chrono::milliseconds(std::random_device()() % (spread.count() + 1));
   over.on_warning = [&context](const std::string& line) {
     asio::post(context, [line] { spdlog::warn("the rendezvous here: {}", line); });
   };

@@ -233,7 +233,8 @@ inline constexpr std::array kRendezvousRows = {
         .placeholder = "FILE",
         .help = "Encrypt with certificates: the authorities (PEM) of the rendezvous",
         .more = "TLS 1.3. The rendezvous's certificate must be signed by one of these authorities, "
-                "and have the host of --rdzv-endpoint (or --master-addr) among its names. No "
+                "and have the host of --rdzv-endpoint (or --master-addr) among its names; over "
+                "etcd, the node's own address or --local-addr. No "
                 "secret is needed for the encryption. All nodes need the option. An rdzvd needs "
                 "--tls-cert and --tls-key.",
         .example = "ddprun --rdzv-tls-ca=ca.pem --nnodes=2 --rdzv-backend=c10d "

@@ -269,6 +269,7 @@ Outcome<void> take_local_addr(const Given& given, LaunchPlan& plan, RendezvousSe
                        "machine");
   }
   settings.local_addr = *addr;
+  settings.local_name = taken->host;
   if (is_loopback(*addr) && (settings.etcd || !leads_to_itself(settings.endpoint.host)))
     plan.warnings.push_back(typed + ": other machines cannot reach this node there");
   return {};

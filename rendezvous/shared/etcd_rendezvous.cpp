@@ -42,7 +42,7 @@ EtcdRendezvous::EtcdRendezvous(boost::asio::io_context& context, EtcdRendezvousS
       etcd_(std::make_unique<EtcdClient>(
           settings_.etcd.members, [this] { return is_ended_.load(); }, settings_.access)),
       candidacy_({.prefix = settings_.etcd.prefix, .look_every = settings_.slots_every},
-                 boot_clock_now()) {}
+                 boot_clock_now() + settings_.first_look) {}
 
 EtcdRendezvous::~EtcdRendezvous() { end(); }
 
@@ -206,7 +206,7 @@ void EtcdRendezvous::fail(const EtcdFault& fault) {
 std::string EtcdRendezvous::listen() {
   if (listener_.fd) return "";
   std::string addr = settings_.local_addr.empty() ? etcd_->local_addr() : settings_.local_addr;
-  std::string host = addr;
+  std::string host = settings_.local_name.empty() ? addr : settings_.local_name;
   // A member of etcd runs here, under a name by which others see another address of this machine.
   const std::string& member = etcd_->member_host();
   if (settings_.local_addr.empty() && is_loopback(addr) && !leads_to_itself(member)) {

@@ -28,11 +28,14 @@ struct EtcdRendezvousSettings {
   EtcdPlace etcd;  ///< of the run
   EtcdAccess access;
   std::string local_addr;  ///< by which others reach this machine; empty: by which it reaches etcd
-  bool may_host = true;    ///< a candidate
+  std::string
+      local_name;        ///< the same for others, who may find it in a certificate; empty: as it is
+  bool may_host = true;  ///< a candidate
   std::uint16_t port_first = 0;  ///< where a candidate listens; 0: any free port
   std::uint16_t port_last = 0;
-  std::chrono::milliseconds slots_every{10'000};       ///< as CandidacySettings::look_every
-  std::chrono::milliseconds ask_pause{100};            ///< between two questions which agent leads
+  std::chrono::milliseconds first_look{0};        ///< from the start until it looks for a free slot
+  std::chrono::milliseconds slots_every{10'000};  ///< as CandidacySettings::look_every
+  std::chrono::milliseconds ask_pause{100};       ///< between two questions which agent leads
   std::function<void(const std::string&)> on_warning;  ///< a line for people; from any thread
   std::function<void(const std::string&)> on_info;     ///< the same
   /// Anybody who can connect there is served from then on: clients prove nothing. From the thread.

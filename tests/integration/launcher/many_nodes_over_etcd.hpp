@@ -31,6 +31,27 @@ struct OverEtcd : ManyNodes {
         std::chrono::seconds(30)));
     return place;
   }
+  /// The agent that leads does no more, as if etcd had ended its lease, until another one does.
+  void pass_on(const std::string& folder = "ddprun/runs/job") const {
+    const std::string key = folder + "/leader";
+    const auto is_candidate = [&](const char* slot) {
+      return !etcd.value(folder + "/candidates/" + slot).empty();
+    };
+    REQUIRE(eventually([&] { return is_candidate("2"); }, std::chrono::seconds(30)));
+    const std::string old = etcd.value(key);
+    REQUIRE_FALSE(old.empty());
+    // The old one may be the first to see that none leads.
+    REQUIRE(eventually(
+        [&] {
+          const std::string now = etcd.value(key);
+          if (now != old) return !now.empty();
+          const auto deleted =
+              etcd.client()->txn({{}, {rdzv::EtcdDelete{key, ""}}, {}}, RealEtcd::kLimit);
+          REQUIRE(deleted.has_value());
+          return false;
+        },
+        std::chrono::seconds(30)));
+  }
   /// Whose slot it has: the number of the node, by the order in which they were started. Each must
   /// have its slot before the next is started.
   [[nodiscard]] std::size_t index_of(const std::string& place) const {

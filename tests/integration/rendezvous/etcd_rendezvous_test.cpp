@@ -152,3 +152,22 @@ TEST_CASE("what kept an agent from looking at the slots is not told once it coul
   CHECK(agent.finds(
       [](const auto& found) { return found.reason == "no agent of the job leads yet"; }));
 }
+
+TEST_CASE("an agent asks for no slot before its turn to look for one") {
+  const RealEtcd etcd(1);
+  AgentOverEtcd agent(etcd, "run");
+  agent.settings.first_look = 1h;
+  agent.start("sixteen bytes or more");
+  for (int i = 0; i < 3; ++i) CHECK(agent.find().reason == "no agent of the job leads yet");
+  CHECK(etcd.keys().empty());
+}
+
+TEST_CASE("a candidate stands in etcd by the name that was typed for its machine") {
+  const RealEtcd etcd(1);
+  AgentOverEtcd agent(etcd, "run");
+  agent.settings.local_addr = "127.0.0.1";
+  agent.settings.local_name = "localhost";
+  agent.start("sixteen bytes or more");
+  REQUIRE(agent.finds([](const auto& found) { return found.place.has_value(); }));
+  CHECK(agent.find().place->host == "localhost");
+}

@@ -270,6 +270,7 @@ TEST_CASE("the address of this node for the others is numeric from the start") {
   CHECK(dynamic_meeting({"--local-addr=[fd00::1]"}, machine).local_addr == "fd00::1");
   CHECK(machine.resolved.empty());
   CHECK(dynamic_meeting({"--local-addr=node1"}, machine).local_addr == "10.0.0.1");
+  CHECK(dynamic_meeting({"--local-addr=node1"}, machine).local_name == "node1");
   CHECK(dynamic_meeting({}, machine).local_addr.empty());
   CHECK_THAT(refused_plan(with(kDynamic, {"--local-addr=nowhere"}), machine),
              StartsWith("--local-addr=nowhere does not resolve to an address; "));
