@@ -89,7 +89,8 @@ Outcome<void> take_protocol(const LaunchOptions& options, const Probes& probes, 
   return {};
 }
 
-Outcome<void> take_user(const RdzvConf& conf, const Probes& probes, RendezvousSettings& settings) {
+Outcome<void> take_user(const RdzvConf& conf, const Probes& probes, LaunchPlan& plan,
+                        RendezvousSettings& settings) {
   rdzv::EtcdAccess& access = settings.etcd_access;
   access.words = {"etcd_user", "etcd_password_file", " in --rdzv-conf",
                   "add protocol=https to --rdzv-conf", "leave out protocol=https in --rdzv-conf"};
@@ -107,6 +108,10 @@ Outcome<void> take_user(const RdzvConf& conf, const Probes& probes, RendezvousSe
   if (!password) return usage_error(kConf + ("etcd_password_file: " + password.error()));
   access.user = *user;
   access.password = std::move(*password);
+  if (rdzv::sends_in_clear(*settings.etcd))
+    plan.warnings.push_back(kConf + ("etcd_user=" + *user +
+                                     ": its password goes to etcd unencrypted; if etcd speaks "
+                                     "TLS, add protocol=https"));
   return {};
 }
 
@@ -132,7 +137,7 @@ Outcome<void> plan_etcd(const LaunchOptions& options, const Probes& probes, Laun
   }
   if (const auto taken = take_protocol(options, probes, plan, settings); !taken)
     return taken.error();
-  return take_user(options.rdzv_conf, probes, settings);
+  return take_user(options.rdzv_conf, probes, plan, settings);
 }
 
 }  // namespace ddprun::launcher

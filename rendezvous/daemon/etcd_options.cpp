@@ -91,6 +91,10 @@ std::optional<EtcdPlace> etcd_place(const EtcdTexts& texts, EtcdAccess& access,
   check_both(password, user, "NAME");
   if (place->is_encrypted) take_certificates(texts, access, warnings);
   if (!texts.user) return std::move(*place);
+  if (sends_in_clear(*place))
+    warnings.push_back(
+        "--etcd-user: its password goes to etcd unencrypted, because --journal has etcd://; if "
+        "etcd speaks TLS, write etcds://");
   auto read = read_password_file(*texts.password_file);
   if (!read) throw UsageError("--etcd-password-file: " + read.error());
   access.user = *texts.user;

@@ -29,9 +29,9 @@ inline std::vector<Term> option_examples() {
        "rdzvd --journal=etcds://h1:2379 --etcd-ca=ca.pem --etcd-cert=rdzvd.pem "
        "--etcd-key=rdzvd.key"},
       {"--etcd-user",
-       "rdzvd --journal=etcd://h1:2379 --etcd-user=rdzvd --etcd-password-file=secret"},
+       "rdzvd --journal=etcds://h1:2379 --etcd-user=rdzvd --etcd-password-file=secret"},
       {"--etcd-password-file",
-       "rdzvd --journal=etcd://h1:2379 --etcd-user=rdzvd --etcd-password-file=secret"},
+       "rdzvd --journal=etcds://h1:2379 --etcd-user=rdzvd --etcd-password-file=secret"},
       {"--no-old-dialect", "rdzvd --no-old-dialect"},
       {"--status", "rdzvd --status --endpoint=node1:29400"},
       {"--fence", "rdzvd --fence=node7 --run-id=job7 --endpoint=node1:29400"},

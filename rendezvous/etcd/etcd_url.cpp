@@ -66,6 +66,12 @@ EtcdPlace etcd_place_of_run(EtcdPlace place, const std::string& run_id) {
   return place;
 }
 
+bool sends_in_clear(const EtcdPlace& place) {
+  return !place.is_encrypted &&
+         !std::all_of(place.members.begin(), place.members.end(),
+                      [](const Endpoint& member) { return leads_to_itself(member.host); });
+}
+
 std::string to_string(const EtcdPlace& place) {
   const std::string_view scheme = place.is_encrypted ? kEncryptedEtcdScheme : kEtcdScheme;
   std::string text(scheme);

@@ -32,6 +32,8 @@ boost::system::result<EtcdPlace, std::string> parse_etcd_place(std::string_view 
 
 /// The keys of one run whose agents have the service, below the prefix that people give.
 EtcdPlace etcd_place_of_run(EtcdPlace place, const std::string& run_id);
+/// What is sent to its members, a password say, can be read by others in the network.
+bool sends_in_clear(const EtcdPlace& place);
 /// As people write it.
 std::string to_string(const EtcdPlace& place);
 

@@ -128,11 +128,17 @@ TEST_CASE("etcd is asked through TLS with the files that torchrun's keys name") 
 TEST_CASE("a user of etcd has a password in a file") {
   Machine machine = secret_machine();
   machine.secrets["/p"] = "pass";
-  const auto access =
-      planned({"--nnodes=2", "--rdzv-id=j", "--rdzv-backend=etcd", "--rdzv-endpoint=e",
-               "--rdzv-conf=etcd_user=ann,etcd_password_file=/p"},
-              machine)
-          .agent.rendezvous->etcd_access;
+  const auto plan_of = [&](const std::string& endpoint) {
+    return planned(
+        {"--nnodes=2", "--rdzv-id=j", "--rdzv-backend=etcd", "--rdzv-endpoint=" + endpoint,
+         "--rdzv-conf=etcd_user=ann,etcd_password_file=/p"},
+        machine);
+  };
+  const auto plan = plan_of("e");
+  CHECK_THAT(plan.warnings.at(0), Equals("--rdzv-conf: etcd_user=ann: its password goes to etcd "
+                                         "unencrypted; if etcd speaks TLS, add protocol=https"));
+  CHECK(plan_of("localhost").warnings.empty());
+  const auto& access = plan.agent.rendezvous->etcd_access;
   CHECK(access.user == "ann");
   CHECK(access.password == "pass");
   CHECK(access.encrypter == nullptr);

@@ -306,8 +306,16 @@ TEST_CASE("rdzvd gets into an etcd by TLS, a certificate and a user, and names w
   const std::string file = folder.path() / "password";
   std::ofstream(file) << " a b\n";
   REQUIRE(chmod(file.c_str(), 0600) == 0);
-  const auto access =
-      parsed({"--journal=etcd://h", "--etcd-user=ann", "--etcd-password-file=" + file}).etcd_access;
+  const auto with_user = [&](const std::string& journal) {
+    return parsed({"--journal=" + journal, "--etcd-user=ann", "--etcd-password-file=" + file});
+  };
+  const auto plain = with_user("etcd://127.0.0.1,h");
+  REQUIRE(plain.warnings.size() == 1);
+  CHECK(contains(plain.warnings[0], "--etcd-user: its password goes to etcd unencrypted"));
+  CHECK(with_user("etcds://h").warnings.empty());
+  const auto local = with_user("etcd://127.0.0.1,localhost,[::1]");
+  CHECK(local.warnings.empty());
+  const auto& access = local.etcd_access;
   CHECK(access.encrypter == nullptr);
   CHECK(access.user == "ann");
   CHECK(access.password == " a b");
