@@ -103,7 +103,7 @@ TEST_CASE("nodes of one user meet over etcd by MUNGE, whichever of them leads") 
   check_refusal(job, {"--rdzv-auth=munge", "--rdzv-conf=munge_socket=/nowhere"},
                 "--rdzv-auth=munge: MUNGE");
   const ChildResult stranger =
-      job.add("2:3", {"--rdzv-conf=is_host=0,munge_socket=/nowhere"}).wait();
+      job.add("2:3", {"--rdzv-conf=is_host=0,join_timeout=2,munge_socket=/nowhere"}).wait();
   job.nodes.pop_back();
   CHECK(stranger.status == 69);
   CHECK_THAT(stranger.err, Contains("let") && Contains("MUNGE"));
