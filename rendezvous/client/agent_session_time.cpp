@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::chrono::nanoseconds kFirstPause = 20ms;
 constexpr std::chrono::nanoseconds kLongestPause = 1s;
-/// While workers wait for the lease: for each node of the job, because all of them ask, and at least.
+/// While workers wait for the lease: for each node of the job, because all of them ask, and at
+/// least.
 constexpr std::chrono::nanoseconds kLongestPausePerNode = 1ms;
 constexpr std::chrono::nanoseconds kLongestPauseWithWorkers = 100ms;
 /// An attempt that takes longer has failed.
@@ -43,7 +44,8 @@ void AgentSession::reconnect_later(Context& context) {
   next_attempt_at_ = context.now + std::chrono::nanoseconds(part(random_));
   // Each attempt that finds nothing there renews the lease, so they come more often than it ends.
   auto longest = std::min(kLongestPause, lease_ / 5);
-  // One that leads instead may itself be lost soon, and the lease be over before the next one leads.
+  // One that leads instead may itself be lost soon, and the lease be over before the next one
+  // leads.
   if (must_fence())
     longest = std::min(longest, std::max(nodes_ * kLongestPausePerNode, kLongestPauseWithWorkers));
   pause_ = std::max(std::min(pause_ * 2, longest), std::min(kFirstPause, longest));

@@ -30,8 +30,9 @@ TEST_CASE("eight hosts that print 10 MB a second each have whole lines, in their
   constexpr std::size_t kHosts = 8;
   auto settings = hosts.settings();
   settings.limit = std::chrono::minutes(5);
-  const auto job =
-      run(hosts.command({"--hosts=h[1-8]", "--log-policy=block"}, {"-c", kPrinter}, "/usr/bin/python3"), settings);
+  const auto job = run(
+      hosts.command({"--hosts=h[1-8]", "--log-policy=block"}, {"-c", kPrinter}, "/usr/bin/python3"),
+      settings);
   INFO(job.err);
   REQUIRE(job.status == 0);
   CHECK(hosts.nothing_left());
