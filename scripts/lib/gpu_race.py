@@ -59,7 +59,7 @@ CASES = {
 SMALL = {
     "resnet18-28": Case("resnet18", 2, (8, 8, 1)),
     "textclf-large-16": Case("textclf", 2, tokens=32, size="tiny", optimizer="adamw"),
-    "unet16-448": Case("unet16", 1, (16, 16, 3)),
+    "unet16-448": Case("unet16", 1, (32, 32, 3)),
 }
 PRECISIONS = ("bf16", "fp16", "fp32", "tf32")
 DATA_BYTES = 600_000_000  # of pictures, at most: an epoch ends as seldom as that allows
