@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -57,6 +58,8 @@ Outcome<std::string> make_secret_file(const std::string& path) {
   std::error_code failed;
   if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, failed);
+  // libc++ tells of a file in a folder's place that it exists.
+  if (failed == std::errc::file_exists) failed = std::make_error_code(std::errc::not_a_directory);
   const int error = failed ? failed.value() : write_new_file(path, random_digits());
   if (error == EEXIST) {
     return usage_error("--make-secret: " + path +
