@@ -14,6 +14,9 @@ function(ddprun_register_cases name program)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
+  if(CMAKE_CROSSCOMPILING)  # in an emulator of the processor
+    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 10")
+  endif()
   # The name of the run has no effect but this: Catch2 tells registrations of one program apart by their arguments.
   catch_discover_tests(${program} TEST_PREFIX "${name}: " TEST_LIST test_${name}_cases
     EXTRA_ARGS --name ${name} ${ddprun_catch_options} PROPERTIES TIMEOUT ${ARG_TIMEOUT})

@@ -29,10 +29,11 @@ exec "$@"
 """
 
 
-def emulated(*command, **more):
+def emulated(*command, timeout=600, **more):
     """Runs a program of 64-bit Arm, and what it starts."""
     return subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", EMULATED, "sh", *map(str, command)], capture_output=True,
-                          text=True, check=False, timeout=600, stdin=subprocess.DEVNULL, env=os.environ | {"QEMU_LD_PREFIX": str(OWN / "sysroot")}, **more)
+                          text=True, check=False, timeout=timeout, stdin=subprocess.DEVNULL,
+                          env=os.environ | {"QEMU_LD_PREFIX": str(OWN / "sysroot")}, **more)
 
 
 class ArmPackages(ProgramChecks, unittest.TestCase):
@@ -45,10 +46,10 @@ class ArmPackages(ProgramChecks, unittest.TestCase):
         cls.programs = [OWN / "stage" / name for name in package_files.PROGRAMS]
         cls.emulator = emulated(cls.programs[0], "--version")
 
-    def run_emulated(self, *command):
+    def run_emulated(self, *command, **more):
         if not self.emulator.stdout.startswith("ddprun "):
             self.skipTest(f"no emulator for programs that others start (qemu-user-binfmt, binfmt_misc in namespaces): {self.emulator.stderr}")
-        return emulated(*command, cwd=self.folder)
+        return emulated(*command, cwd=self.folder, **more)
 
     def test_the_programs_are_of_64_bit_arm(self):
         for program in self.programs:
@@ -60,8 +61,7 @@ class ArmPackages(ProgramChecks, unittest.TestCase):
                               f"ddprun_{version}-1_arm64.deb", f"ddprun-rdzvd_{version}-1_arm64.deb"}, set(self.dist))
 
     def test_the_unit_tests_pass_under_the_emulator(self):
-        done = subprocess.run(["ctest", "--test-dir", OWN / "tests", "-L", "unit", "-j2", "--output-on-failure"], capture_output=True, text=True,
-                              check=False, timeout=3600, stdin=subprocess.DEVNULL)
+        done = self.run_emulated("ctest", "--test-dir", OWN / "tests", "-L", "unit", "-j2", "--output-on-failure", timeout=7200)
         self.assertEqual(done.returncode, 0, done.stdout[-8000:])
 
     def test_two_workers_are_started_and_the_first_that_fails_is_named(self):

@@ -322,6 +322,7 @@ TEST_CASE("rdzvd gets into an etcd by TLS, a certificate and a user, and names w
 }
 
 TEST_CASE("every option has one example, which names it and is accepted") {
+  ddprun::test::tls();  // some are about it
   const ddprun::test::TempDir folder;
   const std::string secret = folder.path() / "secret";
   std::ofstream(secret) << "sixteen bytes, 16\n";
