@@ -28,6 +28,7 @@ inline constexpr KeptSeed kKeptSeeds[] = {
     {2396, "a check: of a job whose service has lost its memory the outcome may be unknown"},
     {18911, "a check: a node of which the check's answer was on its way counted as a spare"},
     {24059, "a check: the same"},
+    {36027, "the simulation: a question to etcd outlived the rdzvd that had asked"},
     {2990,
      "a check: a service without memory waits for its own lease, not only for that of agents"},
 };

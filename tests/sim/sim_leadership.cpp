@@ -121,9 +121,9 @@ void SimLeadership::ask(const LeaderRequest& request) {
     ask<std::chrono::seconds>([lease = renew->lease](auto& etcd) { return etcd.keep_alive(lease); },
                               [sent](auto& to, const auto& ttl, auto) { to.renewed(ttl, sent); });
   } else if (const auto* confirm = std::get_if<ConfirmLeader>(&request)) {
-    ask<EtcdTxnAnswer>(
-        [this, txn = confirm->txn, leader = revision()](auto&) { return etcd_.write(txn, leader); },
-        [](auto& to, const auto& answer, auto now) { to.confirmed(answer, now); });
+    ask<EtcdTxnAnswer>([&etcd = etcd_, txn = confirm->txn,
+                        leader = revision()](auto&) { return etcd.write(txn, leader); },
+                       [](auto& to, const auto& answer, auto now) { to.confirmed(answer, now); });
   } else if (const auto* compact = std::get_if<CompactHistory>(&request)) {
     ask<std::monostate>(
         [before = compact->before](auto& etcd) {
