@@ -1,4 +1,4 @@
-// A question to Credentials whose answer may be late, while an event loop goes on.
+// A question to Credentials that may be answered late, while an event loop goes on.
 #pragma once
 
 #include <chrono>

@@ -28,9 +28,9 @@ struct EtcdRendezvousSettings {
   EtcdPlace etcd;  ///< of the run
   EtcdAccess access;
   std::string local_addr;  ///< by which others reach this machine; empty: by which it reaches etcd
-  std::string
-      local_name;        ///< the same for others, who may find it in a certificate; empty: as it is
-  bool may_host = true;  ///< a candidate
+  /// The same as a name, which the certificate of this machine may have. Empty: the address.
+  std::string local_name;
+  bool may_host = true;          ///< a candidate
   std::uint16_t port_first = 0;  ///< where a candidate listens; 0: any free port
   std::uint16_t port_last = 0;
   std::chrono::milliseconds first_look{0};        ///< from the start until it looks for a free slot
