@@ -197,11 +197,11 @@ void ServicePeer::take(std::string_view bytes) {
   flush();
 }
 
-/// Its hello names the job to which it was to belong. No more is read, nor answered.
+/// Its hello names the job to which it was to belong. No more is kept, nor answered.
 void ServicePeer::read_claim(std::string_view bytes) {
-  if (hello() != nullptr) return;
+  if (is_claim_read_) return;
   channel_->append(bytes);
-  static_cast<void>(channel_->next());
+  is_claim_read_ = !channel_->next() || hello() != nullptr;
 }
 
 void ServicePeer::send(proto::ServiceMessage message) {

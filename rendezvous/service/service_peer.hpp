@@ -109,6 +109,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   bool closing_ = false;     // nothing that arrives counts any more
   std::string why_closing_;  // for the people here; empty: they need not know
   Lack lack_ = Lack::nothing;
+  bool is_claim_read_ = false;  // or its first bytes are no hello
   bool ended_ = false;
 };
 

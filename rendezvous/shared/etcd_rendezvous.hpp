@@ -38,7 +38,7 @@ struct EtcdRendezvousSettings {
   std::chrono::milliseconds ask_pause{100};       ///< between two questions which agent leads
   std::function<void(const std::string&)> on_warning;  ///< a line for people; from any thread
   std::function<void(const std::string&)> on_info;     ///< the same
-  /// Anybody who can connect there is served from then on: clients prove nothing. From the thread.
+  /// Whatever can connect there is served from then on: clients prove nothing. From the thread.
   std::function<void(const Endpoint&)> on_open;
 };
 

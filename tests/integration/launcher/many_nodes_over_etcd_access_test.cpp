@@ -1,5 +1,5 @@
 // Jobs that meet over an etcd that is not open to all: it has TLS and asks for certificates, or has
-// users. And jobs whose nodes know each other by MUNGE, with a real munged.
+// users. And jobs of nodes that know each other by MUNGE, with a real munged.
 #include "tests/integration/launcher/many_nodes_over_etcd.hpp"
 #include "tests/support/closed_etcd.hpp"
 #include "tests/support/real_munge.hpp"
