@@ -22,6 +22,7 @@ template <>
 inline constexpr auto kFields<JobTime> = std::tuple{
     required("at_ns", &JobTime::at, kInstant),
     field("uncertainty_ns", &JobTime::uncertainty),
+    field("clock", &JobTime::clock),
 };
 template <>
 inline constexpr auto kNames<EvidenceKind> =

@@ -25,11 +25,16 @@ using RoundNumber = std::uint64_t;
 /// Names an agent within its job: unique among live agents, stable through its reconnections.
 using AgentId = std::string;
 
+/// Tells the clocks of rendezvous services apart: one that has taken a job over on another machine
+/// counts its time otherwise. 0: it is not told which one.
+using ClockId = std::uint64_t;
+
 /// An instant by the clock of the rendezvous service, which all nodes of a job can compare. It was
 /// no more than `uncertainty` sooner or later.
 struct JobTime {
   std::chrono::nanoseconds at{0};
   std::chrono::nanoseconds uncertainty{0};
+  ClockId clock = 0;
 };
 
 /// What speaks for a worker being the culprit, the strongest first. See docs/report.md.
@@ -150,7 +155,8 @@ struct RunningWorker {
   bool suspended = false;  ///< a signal (SIGSTOP) held it when its round was stopped
 };
 /// Nothing of the round is left on this node. Every worker that failed is in `failures`, with all
-/// that was seen of it; workers that only did as they were told are not.
+/// that was seen of it; workers that only did as they were told are not. A service with another
+/// clock is told once more when the round began, without what it knows.
 struct Stopped {
   RoundNumber round = 0;
   std::vector<WorkerFailure> failures;

@@ -56,6 +56,7 @@ inline constexpr auto kFields<Welcome> = std::tuple{
     required("lease_ns", &Welcome::lease),
     required("keep_alive_ns", &Welcome::keep_alive_period),
     required("job_time_ns", &Welcome::job_time, kInstant),
+    field("clock", &Welcome::clock),
     field("direct", &Welcome::direct),
     field("in_agent", &Welcome::in_agent),
 };

@@ -80,7 +80,8 @@ struct Fence {
 
 using ClientMessage = std::variant<Prove, Resume, Numbered, KeepAlive, Bye, StatusRequest, Fence>;
 
-// From the service. Job time is the clock of one epoch; a restarted service goes on with it.
+// From the service. Job time is the clock of one epoch; a service that is
+// restarted on its machine goes on with it.
 // ------------------------------------------------------------------------
 
 struct Welcome {
@@ -92,6 +93,7 @@ struct Welcome {
   std::chrono::nanoseconds lease{0};
   std::chrono::nanoseconds keep_alive_period{0};
   std::chrono::nanoseconds job_time{0};
+  ClockId clock = 0;  ///< of job_time
   /// The service sees the same path: nothing between the two holds connections of its own, so only
   /// they end or refuse one.
   bool direct = false;

@@ -160,8 +160,8 @@ void Agent::obey(Send& action) {
     link_.lease(std::nullopt);
     done->losses = losses();
   }
-  if (auto* failed = std::get_if<proto::WorkerFailed>(&action.message))
-    failed->round_began = membership_->job_time_of_origin(machine_.round()->started_at);
+  if (std::holds_alternative<proto::WorkerFailed>(action.message))
+    return membership_->send(std::move(action.message), machine_.round()->started_at);
   membership_->send(std::move(action.message));
 }
 

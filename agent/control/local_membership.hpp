@@ -15,9 +15,8 @@ class LocalMembership final : public MembershipLink {
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return own_id_; }
   void send(proto::AgentMessage message) override;
-  [[nodiscard]] std::optional<proto::JobTime> job_time_of_origin(
-      rdzv::Clock::time_point) const override {
-    return std::nullopt;
+  void send(proto::AgentMessage message, rdzv::Clock::time_point) override {
+    send(std::move(message));
   }
 
  private:

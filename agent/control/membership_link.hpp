@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <functional>
-#include <optional>
 
 #include "proto/membership_messages.hpp"
 
@@ -22,15 +21,15 @@ class MembershipLink {
   /// Messages arrive in this order and once each. Never fails: a link that has lost its connection
   /// sends later what the core has not taken.
   virtual void send(proto::AgentMessage message) = 0;
+  /// The same with a WorkerFailed or Stopped. `round_began`: by this process's clock. Where there
+  /// are other nodes, the link tells it so that they can compare it with theirs
+  /// (rendezvous/client/job_clock.hpp).
+  virtual void send(proto::AgentMessage message,
+                    std::chrono::steady_clock::time_point round_began) = 0;
 
   /// Nothing of the job is left on this node, and the process ends now: as far as others can see
   /// that, they shall.
   virtual void end_in_order() {}
-
-  /// An instant of this process's clock from which others are counted, so that other nodes can
-  /// compare these with theirs (rendezvous/client/job_clock.hpp). None: there are no other nodes.
-  [[nodiscard]] virtual std::optional<proto::JobTime> job_time_of_origin(
-      std::chrono::steady_clock::time_point origin) const = 0;
 };
 
 }  // namespace ddprun::agent

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -49,11 +50,11 @@ class NodeLink final : public MembershipLink {
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
   void send(proto::AgentMessage message) override;
-  void end_in_order() override;
-  [[nodiscard]] std::optional<proto::JobTime> job_time_of_origin(
-      std::chrono::steady_clock::time_point origin) const override {
-    return session_.job_time_of_origin(origin);
+  void send(proto::AgentMessage message,
+            std::chrono::steady_clock::time_point round_began) override {
+    if (!has_failed_) session_.send(std::move(message), round_began);
   }
+  void end_in_order() override;
 
   /// Whether the service is here, and ends with this agent.
   [[nodiscard]] bool is_host() const { return host_.is_here(); }

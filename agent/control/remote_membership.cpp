@@ -61,10 +61,10 @@ void RemoteMembership::send(proto::AgentMessage message) {
   on(rdzv::Submitted{std::move(message)});
 }
 
-std::optional<proto::JobTime> RemoteMembership::job_time_of_origin(
-    std::chrono::steady_clock::time_point origin) const {
-  const auto now = boot_clock_now();
-  return session_.job_time_of_origin(now - (std::chrono::steady_clock::now() - origin), now);
+void RemoteMembership::send(proto::AgentMessage message,
+                            std::chrono::steady_clock::time_point round_began) {
+  const auto ago = std::chrono::steady_clock::now() - round_began;
+  on(rdzv::Submitted{std::move(message), boot_clock_now() - ago});
 }
 
 /// An action may cause the next event at once: it waits until all actions of this one are done.

@@ -38,8 +38,8 @@ class RemoteMembership final : public MembershipLink {
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
   void send(proto::AgentMessage message) override;
-  [[nodiscard]] std::optional<proto::JobTime> job_time_of_origin(
-      std::chrono::steady_clock::time_point origin) const override;
+  void send(proto::AgentMessage message,
+            std::chrono::steady_clock::time_point round_began) override;
   /// Nothing is heard or sent any more, and no event comes of what was under way.
   void stop();
   /// As ServiceConnection's.

@@ -115,12 +115,11 @@ void Agent::obey(const ReportRound&) {
   end_store();
   summarize_round();
   proto::Stopped stopped = gather_evidence();
-  stopped.round_began = membership_->job_time_of_origin(round.started_at);
   remove_round_files(config_, round.round);
   stopped.losses = losses();
   if (config_.rendezvous) add_slowest(stopped);
   result_.rounds.back().furthest_step = stopped.furthest_step;
-  membership_->send(std::move(stopped));
+  membership_->send(std::move(stopped), round.started_at);
 }
 
 proto::Losses Agent::losses() const {

@@ -41,6 +41,7 @@ SessionActions AgentSession::on(SessionEvent event, SessionClock::time_point now
 
 void AgentSession::take(Submitted& submitted, Context& context) {
   proto::AgentMessage& message = submitted.message;
+  if (submitted.round_began) round_began_ = submitted.round_began;
   const bool stopped = std::holds_alternative<proto::Stopped>(message);
   if (fenced_) {
     // The service counts this node as lost, or never knew of it: it is told of nothing but what
@@ -58,6 +59,7 @@ void AgentSession::take(Submitted& submitted, Context& context) {
   if (const auto* failed = std::get_if<proto::WorkerFailed>(&message))
     tell_of_failure(*failed, context);
   if (stopped) {
+    stopped_ = std::get<proto::Stopped>(message).round;
     round_.reset();
     done_ = false;
   } else if (std::holds_alternative<proto::WorkersDone>(message)) {
@@ -85,6 +87,12 @@ void AgentSession::send_numbered(proto::AgentMessage message, Context& context) 
 void AgentSession::send(const proto::Numbered& numbered, Context& context) {
   proto::Numbered now = numbered;
   if (auto* join = std::get_if<proto::Join>(&now.message)) join->age = context.now - began_at_;
+  // By the clock of the service that hears it: another one may have taken over since.
+  if (round_began_) {
+    const auto began = job_clock_.job_time_of_origin(*round_began_, context.now);
+    if (auto* failed = std::get_if<proto::WorkerFailed>(&now.message)) failed->round_began = began;
+    if (auto* stopped = std::get_if<proto::Stopped>(&now.message)) stopped->round_began = began;
+  }
   context.act(SendToService{std::move(now)});
 }
 
@@ -109,7 +117,8 @@ void AgentSession::hear(proto::Welcome& welcome, Context& context) {
   in_agent_ = welcome.in_agent;
   pause_ = 0ns;
   asked_.clear();
-  job_clock_.reset();  // a service that was started again may count otherwise
+  const bool same_clock = job_clock_.clock() == welcome.clock;
+  job_clock_.reset(welcome.clock);  // a service that was started again may count otherwise
   job_clock_.add({attempt_at_, welcome.job_time, welcome.job_time, context.now});
   keep_alive_at_ = context.now;
   tell_of_return(context);
@@ -129,6 +138,16 @@ void AgentSession::hear(proto::Welcome& welcome, Context& context) {
   renew_lease(attempt_at_ + lease_, context);
   forget_up_to(welcome.acknowledged);
   for (const proto::Numbered& message : unacknowledged_) send(message, context);
+  if (!same_clock) tell_again_when_round_began(context);
+}
+
+/// The service before this one knows of the round that has stopped here, by a clock of its own.
+void AgentSession::tell_again_when_round_began(Context& context) {
+  if (!stopped_ || !round_began_) return;
+  const bool is_told = std::none_of(unacknowledged_.begin(), unacknowledged_.end(), [](auto& one) {
+    return std::holds_alternative<proto::Stopped>(one.message);
+  });
+  if (is_told) send_numbered(proto::Stopped{*stopped_, {}}, context);
 }
 
 void AgentSession::forget_up_to(std::uint64_t acknowledged) {
@@ -178,6 +197,8 @@ void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
     }
     epoch_ = round->epoch;
     round_ = round->number;
+    stopped_.reset();
+    round_began_.reset();
     nodes_ = round->group_world_size;
     stop_.reset();
     past_ = proto::PastRound{round->epoch, round->number, round->restart_count};
@@ -201,6 +222,8 @@ void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
 void AgentSession::answer_for_missed_round(proto::RoundNumber round, Context& context) {
   if (stop_ == round) return;
   stop_ = round;
+  stopped_.reset();
+  round_began_.reset();
   send_numbered(proto::Stopped{round, {}}, context);
   if (pending_ && std::holds_alternative<proto::Join>(*pending_)) send_numbered(*pending_, context);
 }
@@ -240,6 +263,8 @@ void AgentSession::begin_again(Context& context) {
                        settings_.service)};
   own_id_ = fmt::format("{}/{}", settings_.agent, ++sessions_);
   epoch_.reset();
+  stopped_.reset();
+  round_began_.reset();
   stop_.reset();  // another service may give the number again
   check_ = 0;
   unacknowledged_.clear();

@@ -38,6 +38,8 @@ struct SessionSettings {
 /// From the agent.
 struct Submitted {
   proto::AgentMessage message;
+  /// WorkerFailed and Stopped: when the round began here. They tell it in job time.
+  std::optional<SessionClock::time_point> round_began = {};
 };
 /// Answers Connect: a control channel is open.
 struct Connected {
@@ -98,11 +100,6 @@ class AgentSession {
   [[nodiscard]] bool is_over() const { return over_; }
   /// Until when workers may run; none: there was no service yet.
   [[nodiscard]] std::optional<SessionClock::time_point> lease_end() const { return lease_end_; }
-  /// As JobClock's; none: no service has answered yet.
-  [[nodiscard]] std::optional<proto::JobTime> job_time_of_origin(
-      SessionClock::time_point origin, SessionClock::time_point now) const {
-    return job_clock_.job_time_of_origin(origin, now);
-  }
 
  private:
   enum class Link {
@@ -141,6 +138,7 @@ class AgentSession {
   void fence(const std::string& reason, Context& context);
   void begin_again(Context& context);
   void forget_up_to(std::uint64_t acknowledged);
+  void tell_again_when_round_began(Context& context);
   void renew_lease(SessionClock::time_point until, Context& context);
   void finish(std::string reason, Context& context);
   void give_up(Context& context);
@@ -170,12 +168,14 @@ class AgentSession {
   std::optional<SessionClock::time_point> leave_at_;  // without the service's answer
   std::optional<proto::PastRound> past_;              // the last round that was delivered
   std::optional<proto::RoundNumber> round_;           // of which something may be left on the node
-  int nodes_ = 1;                                     // of the last round
-  std::optional<proto::RoundNumber> stop_;            // the newest that was delivered
-  std::uint64_t check_ = 0;                           // of the newest that was delivered
-  bool final_ = false;                                // no other round follows for this node
-  bool done_ = false;                                 // its workers have succeeded
-  bool fenced_ = false;                               // its workers are being killed
+  std::optional<proto::RoundNumber> stopped_;         // the last one, where that was told
+  std::optional<SessionClock::time_point> round_began_;  // that one, as far as anything needs it
+  int nodes_ = 1;                                        // of the last round
+  std::optional<proto::RoundNumber> stop_;               // the newest that was delivered
+  std::uint64_t check_ = 0;                              // of the newest that was delivered
+  bool final_ = false;                                   // no other round follows for this node
+  bool done_ = false;                                    // its workers have succeeded
+  bool fenced_ = false;                                  // its workers are being killed
 
   // Time.
   SessionClock::time_point began_at_;

@@ -43,7 +43,7 @@ std::optional<proto::JobTime> JobClock::job_time(SessionClock::time_point when) 
   for (std::size_t i = 1; i < std::min(count_, kSamples); ++i) {
     if (uncertainty(samples_[i], when) < uncertainty(*best, when)) best = &samples_[i];
   }
-  return proto::JobTime{translated(*best, when), uncertainty(*best, when)};
+  return proto::JobTime{translated(*best, when), uncertainty(*best, when), clock_};
 }
 
 std::optional<proto::JobTime> JobClock::job_time_of_origin(SessionClock::time_point origin,

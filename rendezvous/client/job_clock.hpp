@@ -28,7 +28,11 @@ class JobClock {
   static constexpr std::chrono::nanoseconds kDriftPerSecond = std::chrono::microseconds(50);
 
   /// The samples are those of another clock from here on.
-  void reset() { count_ = 0; }
+  void reset(proto::ClockId clock) {
+    count_ = 0;
+    clock_ = clock;
+  }
+  [[nodiscard]] proto::ClockId clock() const { return clock_; }
   /// The oldest one gives way. One that cannot be true is ignored.
   void add(const Sample& sample);
   /// By the sample that tells most exactly: half its round trip, which may have been spent on one
@@ -42,6 +46,7 @@ class JobClock {
  private:
   std::array<Sample, kSamples> samples_;
   std::size_t count_ = 0;  // that were added
+  proto::ClockId clock_ = 0;
 };
 
 }  // namespace ddprun::rdzv

@@ -223,7 +223,8 @@ void Membership::fail_running(Context& context) {
   const auto member = member_in_round(context, failed.round);
   if (member == members_.end()) return;
   const proto::WorkerFailure failure = without_evidence(failed);
-  add_failures(context.agent, member->second, {failure}, failed.round_began);
+  note_began(context.agent, failed.round_began);
+  add_failures(context.agent, member->second, {failure});
   failed_at_ = context.now;
   // Which worker is the culprit, and whether there is another round, is decided when all have
   // stopped and reported what they saw. That there can't be one is known now, unless the reason may

@@ -34,6 +34,7 @@ struct AgentLost {
   proto::LossSign sign = proto::LossSign::ended;
   std::chrono::nanoseconds silent_for{0};  ///< since its last word
   bool silent_for_longer = false;          ///< that was before the service was started
+  proto::ClockId clock = 0;                ///< of the service, which counts the silence
 };
 /// Time has moved past `Membership::deadline()`.
 struct DeadlinePassed {};
@@ -245,13 +246,15 @@ class Membership {
   [[nodiscard]] proto::Stop stop_for(const Member& member) const;
   void check_stopped(Context& context);
   void add_failures(const proto::AgentId& agent, const Member& member,
-                    const std::vector<proto::WorkerFailure>& failures,
-                    const std::optional<proto::JobTime>& round_began);
+                    const std::vector<proto::WorkerFailure>& failures);
   void keep_details(int rank);
   void note_lost(const Members::value_type& member, const Context& context);
   [[nodiscard]] bool may_miss_lost_node(const proto::FailedWorker& worker) const;
   void forget_round();
   [[nodiscard]] bool lost_node_explains() const;
+  void note_began(const proto::AgentId& agent, const std::optional<proto::JobTime>& round_began);
+  [[nodiscard]] bool is_comparable(const proto::JobTime& time) const;
+  [[nodiscard]] bool awaits_times() const;
   void judge_round(Context& context);
   void change_nodes(Context& context);
   void announce_restart(Context& context, std::chrono::nanoseconds delay) const;
@@ -319,6 +322,7 @@ class Membership {
   Clock::time_point failed_at_;                // the first failure
   std::map<proto::AgentId, proto::JobTime>
       began_;                                   // the round, on nodes with failures or slow workers
+  proto::ClockId clock_ = 0;                    // by which the last one of these was told
   std::vector<SlowNode> slowest_;               // of the nodes that have stopped
   std::vector<proto::Suspect> still_ran_;       // of those that have stopped
   std::size_t stacks_kept_ = 0;                 // of still_ran_
@@ -327,6 +331,7 @@ class Membership {
   bool may_save_ = false;                       // nothing has failed
   std::set<proto::AgentId> lost_;               // nodes of the round
   std::chrono::nanoseconds lost_at_{0};         // the earliest last word of one, in job time
+  proto::ClockId lost_clock_ = 0;               // of that
   std::optional<proto::Leave> last_leave_;      // of a node that went alone
   std::optional<proto::Finished> ending_;       // the job was cancelled
   std::map<std::string, proto::Losses> losses_;  // of agents that had any, in all their sessions

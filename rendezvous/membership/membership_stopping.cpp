@@ -56,12 +56,15 @@ void Membership::join_stopping(Context& context) {
 void Membership::stopped_stopping(Context& context) {
   const auto& stopped = std::get<proto::Stopped>(*context.message);
   const auto found = member_in_round(context, stopped.round);
-  if (found == members_.end()) return;
+  const bool has_times = !failed_.empty() && (!stopped.failures.empty() || stopped.slowest);
+  const bool told_before = stopped.round + 1 == next_round_ && began_.contains(context.agent);
+  if ((found != members_.end() && has_times) || told_before)
+    note_began(context.agent, stopped.round_began);
+  if (found == members_.end()) return check_stopped(context);
   Member& member = found->second;
   note_losses(*found, stopped.losses);
-  if (!failed_.empty()) add_failures(context.agent, member, stopped.failures, stopped.round_began);
+  if (!failed_.empty()) add_failures(context.agent, member, stopped.failures);
   if (stopped.slowest && !failed_.empty()) {
-    if (stopped.round_began) began_[context.agent] = *stopped.round_began;
     slowest_.push_back({context.agent, name_of(member),
                         member.seat->first_rank + stopped.slowest->as_hang.local_rank,
                         *stopped.slowest});
@@ -113,6 +116,7 @@ void Membership::lost_stopping(Context& context) {
 
 void Membership::check_stopped(Context& context) {
   if (count(Phase::active) + count(Phase::done) > 0) return;
+  if (awaits_times()) return;
   const bool failed = !failed_.empty() && !lost_node_explains();
   if (failed && final_) {
     judge_round(context);
@@ -132,9 +136,7 @@ void Membership::check_stopped(Context& context) {
 
 /// The last message about a worker counts: at first only its end was known.
 void Membership::add_failures(const AgentId& agent, const Member& member,
-                              const std::vector<proto::WorkerFailure>& failures,
-                              const std::optional<proto::JobTime>& round_began) {
-  if (round_began && !failures.empty()) began_[agent] = *round_began;
+                              const std::vector<proto::WorkerFailure>& failures) {
   for (const proto::WorkerFailure& failure : failures) {
     const int rank = member.seat->first_rank + failure.local_rank;
     failed_[rank] = {agent, rank, failure, name_of(member)};
@@ -168,25 +170,8 @@ bool Membership::may_miss_lost_node(const proto::FailedWorker& worker) const {
   // One that just ended, and did so after the lost node's last word, has said nothing against it.
   const auto began = began_.find(worker.agent);
   if (began == began_.end() || evidence.kind < proto::EvidenceKind::own_exit) return false;
+  if (!is_comparable(began->second) || lost_clock_ != clock_) return false;
   return began->second.at + evidence.at - began->second.uncertainty > lost_at_;
-}
-
-/// The times of failures count from the round's start on their own node: from here on, from that on
-/// the first of these nodes.
-void Membership::put_in_job_time() {
-  auto first = std::chrono::nanoseconds::max();
-  for (const auto& [rank, worker] : failed_) {
-    const auto began = began_.find(worker.agent);
-    if (began != began_.end()) first = std::min(first, began->second.at);
-  }
-  for (auto& [rank, worker] : failed_) {
-    const auto began = began_.find(worker.agent);
-    if (began == began_.end()) continue;
-    const auto later = began->second.at - first;
-    worker.failure.evidence.at += later;
-    worker.failure.evidence.uncertainty = began->second.uncertainty;
-    worker.failure.ended_at += later;
-  }
 }
 
 proto::Verdict Membership::take_verdict() {
@@ -272,8 +257,10 @@ void Membership::note_lost(const Members::value_type& member, const Context& con
     lost_at_ = last_word;
   } else {
     ++lost_node_->more;
-    lost_at_ = std::min<std::chrono::nanoseconds>(lost_at_, last_word);
+    const bool same_clock = lost_clock_ == context.lost->clock;
+    lost_at_ = same_clock ? std::min<std::chrono::nanoseconds>(lost_at_, last_word) : last_word;
   }
+  lost_clock_ = context.lost->clock;
   lost_.insert(member.first);
 }
 

@@ -124,7 +124,8 @@ void Job::apply_one(const SessionLost& lost, Clock::time_point at, MembershipAct
   if (!found->second.outcome) lost_any_ = true;
   erase_session(lost.agent);
   if (membership_)
-    tell(AgentLost{lost.agent, lost.sign, lost.silent_for, lost.silent_for_longer}, at, actions);
+    tell(AgentLost{lost.agent, lost.sign, lost.silent_for, lost.silent_for_longer, lost.clock}, at,
+         actions);
 }
 
 void Job::apply_one(const SessionOver& over, Clock::time_point at, MembershipActions& actions) {

@@ -38,6 +38,7 @@ struct SessionLost {
   proto::LossSign sign = proto::LossSign::ended;
   std::chrono::nanoseconds silent_for{0};  ///< since the agent's last word
   bool silent_for_longer = false;          ///< that was before the service was started
+  proto::ClockId clock = 0;                ///< of the service
 };
 /// The agent knows how the job ended.
 struct SessionOver {

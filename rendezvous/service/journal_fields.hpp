@@ -32,6 +32,7 @@ inline constexpr auto kFields<rdzv::SessionLost> = std::tuple{
     field("sign", &rdzv::SessionLost::sign),
     field("silent_for_ns", &rdzv::SessionLost::silent_for),
     field("silent_for_longer", &rdzv::SessionLost::silent_for_longer),
+    field("clock", &rdzv::SessionLost::clock),
 };
 template <>
 inline constexpr std::string_view kKind<rdzv::SessionOver> = "session_over";

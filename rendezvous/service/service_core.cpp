@@ -211,6 +211,7 @@ void ServiceCore::welcome(ConnectionId id, const proto::Resume& resume, const Co
   welcome.direct = to.is_direct && !settings_.has_standbys;
   welcome.in_agent = !settings_.only_run_id.empty() && !settings_.has_standbys;
   welcome.job_time = entry.job.age(context.now);
+  welcome.clock = settings_.clock;
   const Job::Session* session = entry.job.session(resume.agent);
   if (session != nullptr) welcome.acknowledged = session->acknowledged;
   welcome.lease = session != nullptr ? session->lease : lease_for(resume);

@@ -38,7 +38,8 @@ struct ServiceSettings {
   bool secret_by_munge = false;  ///< they know it by a credential alone
   /// What each tenant may have, where there are several, each with a secret for its jobs alone.
   std::optional<TenantLimits> tenant_limits;
-  bool remembers = false;  ///< a journal brought back the jobs of the time before
+  proto::ClockId clock = 0;  ///< of the times that it is given
+  bool remembers = false;    ///< a journal brought back the jobs of the time before
   /// Another service may take its jobs over while this one runs: that an agent's connection is
   /// refused here then proves nothing.
   bool has_standbys = false;

@@ -131,8 +131,9 @@ void ServiceCore::end_session(const std::string& run_id, Entry& entry, const Age
   }
   const auto silent_for = std::max<std::chrono::nanoseconds>(context.now - contact.heard_at, 0ns);
   record(run_id, entry,
-         lost ? JobEvent(SessionLost{agent, *lost, silent_for, contact.since_start})
-              : JobEvent(SessionOver{agent}),
+         lost
+             ? JobEvent(SessionLost{agent, *lost, silent_for, contact.since_start, settings_.clock})
+             : JobEvent(SessionOver{agent}),
          context);
   if (entry.job.all_know()) forget(run_id, entry, context.actions);
 }

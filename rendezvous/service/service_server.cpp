@@ -17,7 +17,10 @@
 #include <boost/system/system_error.hpp>
 
 #include "base/boot_clock.hpp"
+#include "base/small_file.hpp"
 #include "base/start_thread.hpp"
+#include "base/trimmed.hpp"
+#include "rendezvous/service/clock_id.hpp"
 #include "rendezvous/service/running_file.hpp"
 #include "rendezvous/service/service_connections.hpp"
 #include "rendezvous/service/service_log.hpp"
@@ -138,6 +141,8 @@ class ServiceServer::Impl {
 
   [[nodiscard]] ServiceSettings service_settings() const {
     ServiceSettings settings = settings_.service;
+    settings.clock = clock_id(
+        trimmed(read_small_file("/proc/sys/kernel/random/boot_id").value_or("")), clock_shift_);
     settings.has_secret = has_secret();
     settings.secret_by_munge = !settings_.credential.empty();
     if (settings_.journal) {

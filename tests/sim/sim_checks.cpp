@@ -59,13 +59,14 @@ void SimJob::see_records() {
       if (std::holds_alternative<proto::Checked>(said->message))
         agent_of(said->agent).is_sound_told = true;
       if (std::holds_alternative<proto::Stopped>(said->message)) joined_.erase(said->agent);
-      if (rounds_.empty()) continue;
+      if (rounds_.empty() || history_.outcome) continue;  // of a run that follows, perhaps
       auto& [id, newest] = *rounds_.rbegin();
       const auto* done = std::get_if<proto::WorkersDone>(&said->message);
       if (done != nullptr && id.second == done->round) ++newest.done;
       const auto* stopped = std::get_if<proto::Stopped>(&said->message);
-      if (stopped != nullptr && stopped->round_began)
-        newest.uncertainties[agent_of(said->agent).id] = stopped->round_began->uncertainty;
+      if (stopped == nullptr || !stopped->round_began || id.second != stopped->round) continue;
+      newest.began[agent_of(said->agent).id] = *stopped->round_began;
+      newest.clock = stopped->round_began->clock;
     } else if (std::holds_alternative<rdzv::SessionLost>(record.event)) {
       if (rendezvous_.membership() != nullptr) cell(rdzv::EventKind::lost);
     } else if (std::holds_alternative<rdzv::DeadlinePassed>(record.event)) {
@@ -254,13 +255,17 @@ void SimJob::check_culprit(const RoundSeen& round, const proto::FailedWorker& cu
   const auto found = round.failed.find({own, culprit.failure.local_rank});
   if (found == round.failed.end())
     return require(false, "the culprit is no victim: " + culprit.agent);
-  const auto uncertainty_of = [&](const proto::AgentId& agent) {
-    const auto known = round.uncertainties.find(agent);
-    return known == round.uncertainties.end() ? std::chrono::hours(1) : known->second;
+  // One that is lost cannot tell its time to a service with another clock.
+  const auto uncertainty_of = [&](const proto::AgentId& agent) -> std::chrono::nanoseconds {
+    const auto known = round.began.find(agent);
+    if (known == round.began.end()) return 1h;
+    const bool is_lost = !rendezvous_.job()->sessions().contains(agent);
+    return known->second.clock != round.clock && is_lost ? 1h : known->second.uncertainty;
   };
-  const Duration uncertainty = kClocksTell + uncertainty_of(own);
+  // A time as it is told may be wrong by its uncertainty, and is compared within that once more.
   for (const auto& [worker, failed_at] : round.failed)
-    require(found->second <= failed_at + uncertainty_of(worker.agent) + uncertainty,
+    require(found->second <=
+                failed_at + 2 * (uncertainty_of(worker.agent) + uncertainty_of(own)) + kClocksTell,
             fmt::format("{} failed before {}", worker.agent, culprit.agent));
 }
 

@@ -141,11 +141,11 @@ SimJob::Agent& SimJob::add_node(Host& host, Stranger stranger) {
       world_, config_of(host, stranger), store_port,
       SimNode::Surroundings{
           [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
+          [&agent](proto::AgentMessage message, Clock::time_point round_began) {
+            agent.link->submit(std::move(message), round_began);
+          },
           [clock] { return clock.now(); },
           [clock](Clock::time_point local) { return clock.in_world(local); },
-          [&agent, clock](Clock::time_point origin) {
-            return agent.link->session().job_time_of_origin(origin, clock.now());
-          },
           [this] { return draw_fate(); }, [this] { return draw_check(); },
           [this, &agent](bool passed) { check_ended(agent, passed); },
           [this, &agent] { workers_started(agent); },

@@ -96,8 +96,9 @@ class SimJob {
     proto::AgentId failed_before;  // where the last round failed first; empty: it did not
     int done = 0;
     Clock::time_point formed_at;
-    std::map<WorkerId, Clock::time_point> failed;  // by themselves, not as victims
-    std::map<proto::AgentId, std::chrono::nanoseconds> uncertainties;  // of the times that they say
+    std::map<WorkerId, Clock::time_point> failed;    // by themselves, not as victims
+    std::map<proto::AgentId, proto::JobTime> began;  // as they have told it
+    proto::ClockId clock = 0;                        // by which the last one did
   };
 
   // The rendezvous.

@@ -38,7 +38,10 @@ class SimLink {
           rdzv::SessionSettings settings, std::function<void(proto::MembershipMessage)> deliver,
           std::function<void()> lease_over);
 
-  void submit(proto::AgentMessage message) { on(rdzv::Submitted{std::move(message)}); }
+  void submit(proto::AgentMessage message,
+              std::optional<Clock::time_point> round_began = std::nullopt) {
+    on(rdzv::Submitted{std::move(message), round_began});
+  }
   /// The agent is gone. Its warden ends the connection, unless the whole machine is gone.
   void end(bool silently);
   void set_cut(Cut cut) { cut_ = cut; }

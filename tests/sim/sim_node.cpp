@@ -161,8 +161,8 @@ void SimNode::obey(agent::RunCheck&) {
 void SimNode::obey(agent::StopCheck&) { ++checks_; }
 
 void SimNode::obey(agent::Send& action) {
-  if (auto* failed = std::get_if<proto::WorkerFailed>(&action.message))
-    failed->round_began = surroundings_.job_time_of_origin(machine_.round()->started_at);
+  if (std::holds_alternative<proto::WorkerFailed>(action.message))
+    return surroundings_.send_of_round(std::move(action.message), machine_.round()->started_at);
   surroundings_.send(std::move(action.message));
 }
 
@@ -211,7 +211,6 @@ void SimNode::obey(agent::ReportRound&) {
   const agent::NodeRound& round = *machine_.round();
   proto::Stopped stopped;
   stopped.round = round.round.number;
-  stopped.round_began = surroundings_.job_time_of_origin(round.started_at);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (!workers_[i].failed) continue;
     proto::WorkerFailure failure;
@@ -224,7 +223,7 @@ void SimNode::obey(agent::ReportRound&) {
     if (workers_[i].victim) failure.evidence.victim_phrase = "connection closed by peer";
     stopped.failures.push_back(std::move(failure));
   }
-  surroundings_.send(std::move(stopped));
+  surroundings_.send_of_round(std::move(stopped), round.started_at);
 }
 
 void SimNode::obey(agent::EndJob& action) {

@@ -28,9 +28,9 @@ class SimNode {
   /// What the rest of the simulation does for a node.
   struct Surroundings {
     std::function<void(proto::AgentMessage)> send;
+    std::function<void(proto::AgentMessage, Clock::time_point round_began)> send_of_round;
     std::function<Clock::time_point()> now;  // by the host's clock
     std::function<Clock::time_point(Clock::time_point)> in_world;
-    std::function<std::optional<proto::JobTime>(Clock::time_point)> job_time_of_origin;
     std::function<Fate()> draw_fate;
     std::function<CheckFate()> draw_check;
     std::function<void(bool passed)> check_ended;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "rendezvous/service/clock_id.hpp"
 #include "tests/sim/sim_channel.hpp"
 
 namespace ddprun::sim {
@@ -145,6 +146,7 @@ rdzv::ServiceCore SimRdzvd::replayed(const rdzv::JournalPast& past) const {
   settings.lease = plan_.lease;
   settings.has_secret = !plan_.secret.empty();
   settings.has_standbys = true;
+  settings.clock = rdzv::clock_id(place(), past.clock_shift);
   settings.remembers = past.is_complete;
   settings.snapshots = plan_.snapshots;
   rdzv::ServiceCore core(settings, now());

@@ -100,11 +100,11 @@ void Crowd::start(Agent& agent, int index) {
       world_, std::move(config), static_cast<std::uint16_t>(1 + index),
       sim::SimNode::Surroundings{
           [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
+          [&agent](proto::AgentMessage message, sim::Clock::time_point round_began) {
+            agent.link->submit(std::move(message), round_began);
+          },
           [clock] { return clock.now(); },
           [clock](sim::Clock::time_point local) { return clock.in_world(local); },
-          [&agent, clock](sim::Clock::time_point origin) {
-            return agent.link->session().job_time_of_origin(origin, clock.now());
-          },
           [this, index] { return draw_fate(index); }, [] { return sim::CheckFate{}; }, [](bool) {},
           [this] { ++started_; }, [this](int, bool) { failed_ = true; },
           [this, &agent](const proto::Finished& finished) {

@@ -149,38 +149,129 @@ TEST_CASE("whatever the delays are, job time is as exact as it says") {
   }
 }
 
-TEST_CASE("a session learns job time from the welcome, then from keep-alives") {
-  test::SessionScript agent;
-  CHECK_FALSE(agent.session.job_time_of_origin(agent.now, agent.now).has_value());
-  agent.take(rdzv::Connected{});
-  agent.now += 2ms;
-  proto::Welcome welcome;
-  welcome.epoch = 1;
-  welcome.lease = 15s;
-  welcome.keep_alive_period = 3s;
-  welcome.job_time = 10s;
-  agent.hear(welcome);
-  CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->at == 10s + 1ms);
-  CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->uncertainty == 1ms);
-  agent.pass(0s);
-  const auto* asked = agent.last<proto::KeepAlive>();
-  REQUIRE(asked != nullptr);
-  agent.now += 200us;
-  agent.hear(proto::Alive{asked->number, 10s + 1ms + 100us, 10s + 1ms + 100us, 0});
-  CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->uncertainty == 100us);
-  SECTION("an answer that was heard before counts once") {
-    agent.now += 1s;
-    agent.hear(proto::Alive{asked->number, 99s, 99s, 0});
-    CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->at == 10s + 1ms + 200us + 1s);
+namespace {
+
+/// What an agent tells of when its round began.
+class TellingAgent : public test::SessionScript {
+ public:
+  /// In a round, after so long on the way for the service's first answer.
+  explicit TellingAgent(nanoseconds way) {
+    job_time = 10s;
+    clock = 7;
+    take(rdzv::Connected{});
+    now += way;
+    welcome(false);
+    submit(proto::Join{});
+    start_round();
+    began = now;
   }
-  SECTION("another connection begins anew: the service may have been started again") {
-    agent.fail();
-    agent.pass(1s);
-    agent.take(rdzv::Connected{});
-    agent.now += 4ms;
-    welcome.resumed = true;
-    welcome.job_time = 3s;
-    agent.hear(welcome);
-    CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->at == 3s + 2ms);
+  void fail_worker() { submit(proto::WorkerFailed{}, began); }
+  void stop() { submit(proto::Stopped{0, {}}, began); }
+  /// Another connection, with the same way for its first answer as the first.
+  void reconnect(nanoseconds way, std::uint64_t known) {
+    fail();
+    pass(1s);
+    take(rdzv::Connected{});
+    sent.clear();
+    now += way;
+    welcome(true, known);
+  }
+  /// By the newest message of a kind.
+  template <class Message>
+  [[nodiscard]] proto::JobTime told() const {
+    for (auto message = sent.rbegin(); message != sent.rend(); ++message) {
+      const auto* numbered = std::get_if<proto::Numbered>(&*message);
+      const auto* found = numbered != nullptr ? std::get_if<Message>(&numbered->message) : nullptr;
+      if (found != nullptr && found->round_began) return *found->round_began;
+    }
+    FAIL("it has told no time");
+    return {};
+  }
+  template <class Message>
+  [[nodiscard]] int times_told() const {
+    int found = 0;
+    for (const auto& message : sent) {
+      const auto* numbered = std::get_if<proto::Numbered>(&message);
+      found += numbered != nullptr && std::holds_alternative<Message>(numbered->message) ? 1 : 0;
+    }
+    return found;
+  }
+
+  SessionClock::time_point began;
+};
+
+}  // namespace
+
+TEST_CASE("a session learns job time from the welcome, then from keep-alives") {
+  TellingAgent agent(2ms);
+  agent.now += 5s;
+  agent.fail_worker();
+  CHECK(agent.told<proto::WorkerFailed>().at == 10s + 1ms);
+  CHECK(agent.told<proto::WorkerFailed>().uncertainty == 1ms + 250us);
+  CHECK(agent.told<proto::WorkerFailed>().clock == 7);
+  agent.pass(0s);
+  REQUIRE(agent.last<proto::KeepAlive>() != nullptr);
+  const std::uint64_t asked = agent.last<proto::KeepAlive>()->number;
+  agent.now += 200us;
+  agent.hear(proto::Alive{asked, 15s + 1ms + 100us, 15s + 1ms + 100us, 0});
+  agent.stop();
+  CHECK(agent.told<proto::Stopped>().at == 10s + 1ms);
+  CHECK(agent.told<proto::Stopped>().uncertainty == 100us);
+  SECTION("an answer that was heard before counts once") {
+    agent.hear(proto::Alive{asked, 99s, 99s, 0});
+    agent.stop();
+    CHECK(agent.told<proto::Stopped>().at == 10s + 1ms);
+  }
+}
+
+TEST_CASE("what a service has not heard is told by the clock of the one that hears it") {
+  TellingAgent agent(2ms);
+  agent.fail_worker();
+  const auto ago = agent.now - agent.began;
+  agent.job_time = 3s;  // it counts otherwise, or was started again
+  SECTION("it has another clock") { agent.clock = 8; }
+  SECTION("its clock is not told") { agent.clock = 0; }
+  agent.reconnect(4ms, 1);
+  CHECK(agent.times_told<proto::WorkerFailed>() == 1);
+  CHECK(agent.told<proto::WorkerFailed>().at == 3s + 2ms - ago - (agent.now - agent.began - ago));
+  CHECK(agent.told<proto::WorkerFailed>().uncertainty == 2ms);
+  CHECK(agent.told<proto::WorkerFailed>().clock == agent.clock);
+  CHECK(agent.times_told<proto::Stopped>() == 0);
+}
+
+TEST_CASE("a service with another clock is told again when the round began that has stopped") {
+  TellingAgent agent(2ms);
+  agent.fail_worker();
+  agent.stop();
+  SECTION("the one before has heard it") {
+    agent.clock = 8;
+    agent.job_time = 60s;
+    agent.reconnect(4ms, 3);
+    CHECK(agent.times_told<proto::WorkerFailed>() == 0);
+    REQUIRE(agent.times_told<proto::Stopped>() == 1);
+    CHECK(agent.told<proto::Stopped>().at == 60s + 2ms - (agent.now - agent.began));
+    CHECK(agent.told<proto::Stopped>().clock == 8);
+    SECTION("and again, by each clock") {
+      agent.clock = 9;
+      agent.reconnect(4ms, 4);
+      CHECK(agent.told<proto::Stopped>().clock == 9);
+    }
+    SECTION("but not of a round before the last one") {
+      agent.submit(proto::Join{});
+      agent.start_round(1);
+      agent.clock = 9;
+      agent.reconnect(4ms, 5);
+      CHECK(agent.times_told<proto::Stopped>() == 0);
+    }
+  }
+  SECTION("the one before has not heard it") {
+    agent.clock = 8;
+    agent.reconnect(4ms, 2);
+    CHECK(agent.times_told<proto::Stopped>() == 1);
+    CHECK(agent.told<proto::Stopped>().clock == 8);
+  }
+  SECTION("it has the same clock") {
+    agent.reconnect(4ms, 3);
+    CHECK(agent.times_told<proto::Stopped>() == 0);
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,10 @@ class SessionScript {
       }
     }
   }
-  void submit(proto::AgentMessage message) { take(rdzv::Submitted{std::move(message)}); }
+  void submit(proto::AgentMessage message,
+              std::optional<rdzv::SessionClock::time_point> round_began = std::nullopt) {
+    take(rdzv::Submitted{std::move(message), round_began});
+  }
   void hear(proto::ServiceMessage message) { take(rdzv::ServiceSaid{std::move(message)}); }
   void fail(bool refused = false, const std::string& reason = "Connection reset by peer") {
     take(rdzv::ConnectionFailed{refused, reason});
@@ -68,6 +72,8 @@ class SessionScript {
     welcome.keep_alive_period = 3s;
     welcome.direct = direct;
     welcome.in_agent = in_agent;
+    welcome.job_time = job_time;
+    welcome.clock = clock;
     hear(welcome);
   }
   void start_round(proto::RoundNumber number = 0, proto::Epoch epoch = 1) {
@@ -105,7 +111,9 @@ class SessionScript {
   std::vector<std::string> lines;
   std::uint64_t acknowledged = 0;
   bool direct = true;     ///< what the service says of the connection
-  bool in_agent = false;  ///< as the welcome has it
+  bool in_agent = false;  ///< this and the next two as the welcome has them
+  std::chrono::nanoseconds job_time{0};
+  proto::ClockId clock = 0;
   int connects = 0;
   int resets = 0;
 };

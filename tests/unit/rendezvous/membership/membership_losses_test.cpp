@@ -1,5 +1,4 @@
-// What the membership core makes of a round in which nodes were lost, and of times of several
-// nodes.
+// What the membership core makes of a round in which nodes were lost.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/rendezvous/membership/script.hpp"
@@ -51,31 +50,6 @@ TEST_CASE("a worker that hung because a node was lost is no failure of its own")
   CHECK(job.membership.restart_count() == 0);
 }
 
-TEST_CASE("failures of two nodes are compared in job time, whenever their rounds began") {
-  Script job(nodes(2, 2));
-  job.join("a");
-  job.join("b");
-  const auto report = [&](const std::string& agent, std::chrono::nanoseconds began,
-                          std::chrono::nanoseconds at) {
-    proto::WorkerFailure failure;
-    failure.exit = {false, 1, false};
-    failure.evidence = {proto::EvidenceKind::exception_line, at, "ValueError in " + agent, ""};
-    failure.ended_at = at + 5ms;
-    job.say(agent, proto::Stopped{0, {failure}, std::nullopt, {}, proto::JobTime{began, 100us}});
-  };
-  job.fail("b", 0, {false, 1, false});
-  report("a", 10s + 500ms, 20ms);  // later, though by its own round it was sooner
-  report("b", 10s, 400ms);
-  const auto verdict = job.finished("a").verdict;
-  REQUIRE(verdict.has_value());
-  CHECK(verdict->culprit.rank == 2);
-  CHECK(verdict->culprit.failure.evidence.at == 400ms);
-  CHECK(verdict->culprit.failure.evidence.uncertainty == 100us);
-  REQUIRE(verdict->victims.size() == 1);
-  CHECK(verdict->victims[0].failure.evidence.at == 520ms);
-  CHECK(verdict->victims[0].failure.ended_at == 525ms);
-}
-
 TEST_CASE("a worker that just ended after a lost node's last word does not explain the loss") {
   Script job(nodes(1, 3, 0));
   for (const char* agent : {"a", "b", "c"}) job.join(agent);
@@ -84,6 +58,7 @@ TEST_CASE("a worker that just ended after a lost node's last word does not expla
   proto::WorkerFailure failure;
   failure.exit = {false, 1, false};
   failure.evidence.kind = proto::EvidenceKind::own_exit;
+  proto::ClockId clock = 0;
   const auto fail_at = [&](std::chrono::nanoseconds after) {
     failure.evidence.at = 10s + after;
     job.now += 1s;
@@ -92,7 +67,7 @@ TEST_CASE("a worker that just ended after a lost node's last word does not expla
             proto::Stopped{0, {failure}, std::nullopt, {}, proto::JobTime{last_word - 10s, 1ms}});
     job.stopped("c");
     job.now += 16s;
-    job.lose("b", proto::LossSign::silent, 17s);
+    job.lose("b", proto::LossSign::silent, 17s, clock);
   };
   SECTION("its end came later") {
     fail_at(2ms);
@@ -104,6 +79,10 @@ TEST_CASE("a worker that just ended after a lost node's last word does not expla
   }
   SECTION("its end may have come before") { fail_at(1ms); }
   SECTION("its end came before") { fail_at(-1s); }
+  SECTION("the loss was seen by a service with another clock") {
+    clock = 8;
+    fail_at(2ms);
+  }
   SECTION("it reports an error of its own") {
     failure.evidence.kind = proto::EvidenceKind::exception_line;
     fail_at(2ms);

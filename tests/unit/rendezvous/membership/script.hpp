@@ -53,8 +53,8 @@ class Script {
   void done(const std::string& agent) { say(agent, proto::WorkersDone{round(agent).number}); }
   void stopped(const std::string& agent) { say(agent, proto::Stopped{round(agent).number, {}}); }
   void lose(const std::string& agent, proto::LossSign sign = proto::LossSign::ended,
-            std::chrono::nanoseconds silent_for = {}) {
-    take(membership.on(rdzv::AgentLost{agent, sign, silent_for}, now));
+            std::chrono::nanoseconds silent_for = {}, proto::ClockId clock = 0) {
+    take(membership.on(rdzv::AgentLost{agent, sign, silent_for, false, clock}, now));
   }
   void pass(rdzv::Clock::duration time) {
     now += time;
