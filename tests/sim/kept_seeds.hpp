@@ -29,6 +29,9 @@ inline constexpr KeptSeed kKeptSeeds[] = {
     {18911, "a check: a node of which the check's answer was on its way counted as a spare"},
     {24059, "a check: the same"},
     {36027, "the simulation: a question to etcd outlived the rdzvd that had asked"},
+    {298943, "membership: failures told to services with different clocks were compared"},
+    {63239, "a check: a time is uncertain to both sides, and so are two of them"},
+    {71743, "a check: a run that followed counted for the one that was over"},
     {2990,
      "a check: a service without memory waits for its own lease, not only for that of agents"},
 };

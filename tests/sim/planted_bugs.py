@@ -37,6 +37,7 @@ JOINING = "rendezvous/membership/membership_joining.cpp"
 FORMING = "rendezvous/membership/membership_forming.cpp"
 STEP_BACK = "rendezvous/membership/membership_step_back.cpp"
 STOPPING = "rendezvous/membership/membership_stopping.cpp"
+TIMES = "rendezvous/membership/membership_times.cpp"
 ETCD_JOURNAL = "rendezvous/etcd/journal_etcd.cpp"
 ETCD_SLOT = "rendezvous/etcd/etcd_slot.cpp"
 
@@ -115,7 +116,7 @@ BUGS = {
     "rank-is-given-twice": [Edit(
         JOINING, "if (holder == rank_holders_.end() || holder->second == context.agent) return \"\";", "if (rank >= 0) return \"\";")],
     # The verdict.
-    "times-of-nodes-are-not-compared": [Edit(STOPPING, "worker.failure.evidence.at += later;", "")],
+    "times-of-nodes-are-not-compared": [Edit(TIMES, "worker.failure.evidence.at += later;", "")],
     "clock-of-the-agent-is-the-job's": [Edit(
         "rendezvous/client/job_clock.cpp",
         "return sample.received + theirs + (when - (sample.sent + own));",
@@ -125,6 +126,8 @@ BUGS = {
         ETCD_SLOT,
         "txn.compares = {{EtcdCompare::What::create_revision, leader_key_, leader_revision_},\n                  {",
         "txn.compares = {{")],
+    "etcd-times-of-two-clocks-are-compared": [Edit(
+        TIMES, "{ return time.clock == clock_; }", "{ return time.clock == clock_ || clock_ != 0; }")],
     "etcd-lost-request-counts-as-written": [Edit(
         ETCD_JOURNAL, "if (!std::exchange(is_told, true)) lines.push_back", "if (fault.kind == Kind::unreachable) return true;\n      lines.push_back")],
     "etcd-snapshot-loses-a-record": [Edit(

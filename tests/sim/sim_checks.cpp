@@ -64,7 +64,9 @@ void SimJob::see_records() {
       const auto* done = std::get_if<proto::WorkersDone>(&said->message);
       if (done != nullptr && id.second == done->round) ++newest.done;
       const auto* stopped = std::get_if<proto::Stopped>(&said->message);
-      if (stopped == nullptr || !stopped->round_began || id.second != stopped->round) continue;
+      const bool counts = state_ == rdzv::JobState::running || state_ == rdzv::JobState::stopping;
+      if (stopped == nullptr || !stopped->round_began || id.second != stopped->round || !counts)
+        continue;
       newest.began[agent_of(said->agent).id] = *stopped->round_began;
       newest.clock = stopped->round_began->clock;
     } else if (std::holds_alternative<rdzv::SessionLost>(record.event)) {
@@ -259,7 +261,8 @@ void SimJob::check_culprit(const RoundSeen& round, const proto::FailedWorker& cu
   const auto uncertainty_of = [&](const proto::AgentId& agent) -> std::chrono::nanoseconds {
     const auto known = round.began.find(agent);
     if (known == round.began.end()) return 1h;
-    const bool is_lost = !rendezvous_.job()->sessions().contains(agent);
+    const rdzv::Job* job = rendezvous_.job();
+    const bool is_lost = job == nullptr || !job->sessions().contains(agent);
     return known->second.clock != round.clock && is_lost ? 1h : known->second.uncertainty;
   };
   // A time as it is told may be wrong by its uncertainty, and is compared within that once more.
