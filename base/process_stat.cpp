@@ -26,7 +26,10 @@ std::optional<ProcessStat> parse_process_stat(const std::string& line) {
 }
 
 std::optional<ProcessStat> read_process_stat(pid_t pid) {
-  const auto line = read_small_file("/proc/" + std::to_string(pid) + "/stat");
+  // That of its first thread. qemu-user makes up /proc/self/stat, and its start time is another one
+  // than others see.
+  const std::string number = std::to_string(pid);
+  const auto line = read_small_file("/proc/" + number + "/task/" + number + "/stat");
   return line ? parse_process_stat(*line) : std::nullopt;
 }
 

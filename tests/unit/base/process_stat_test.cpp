@@ -1,5 +1,6 @@
 #include "base/process_stat.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -32,4 +33,19 @@ TEST_CASE("our own line is read and that of no process is not") {
   CHECK(own->parent == getppid());
   CHECK(own->start_time > 0);
   CHECK_FALSE(read_process_stat(-1).has_value());
+}
+
+TEST_CASE("the line of a process that has ended is read until it is reaped") {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  REQUIRE(child > 0);
+  siginfo_t ended{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
+  const auto zombie = read_process_stat(child);
+  CHECK(waitpid(child, nullptr, 0) == child);
+  REQUIRE(zombie.has_value());
+  CHECK(zombie->state == 'Z');
+  CHECK(zombie->parent == getpid());
+  CHECK(zombie->start_time >= read_process_stat(getpid())->start_time);
+  CHECK_FALSE(read_process_stat(child).has_value());
 }
