@@ -67,6 +67,8 @@ def parent_of(pid):
 class SlurmTest(unittest.TestCase):
     """Its tests share one cluster."""
 
+    auth = "none"  # by which Slurm's own daemons know each other
+
     @classmethod
     def setUpClass(cls):
         if why_not:
@@ -96,9 +98,9 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort=17010
 SlurmUser=root
 SlurmdUser=root
-AuthType=auth/none
+AuthType=auth/{cls.auth}
 AuthInfo=cred_expire=5
-CredType=cred/none
+CredType=cred/{cls.auth}
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/linear
