@@ -1,4 +1,4 @@
-// What the kernel tells about a process in one line, /proc/PID/stat.
+// What the kernel tells about a process in one line, /proc/PID/task/PID/stat.
 #pragma once
 
 #include <sys/types.h>

@@ -156,7 +156,7 @@ struct RunningWorker {
 };
 /// Nothing of the round is left on this node. Every worker that failed is in `failures`, with all
 /// that was seen of it; workers that only did as they were told are not. A service with another
-/// clock is told once more when the round began, without what it knows.
+/// clock is told again, without failures, when the round began.
 struct Stopped {
   RoundNumber round = 0;
   std::vector<WorkerFailure> failures;

@@ -80,8 +80,8 @@ struct Fence {
 
 using ClientMessage = std::variant<Prove, Resume, Numbered, KeepAlive, Bye, StatusRequest, Fence>;
 
-// From the service. Job time is the clock of one epoch; a service that is
-// restarted on its machine goes on with it.
+// From the service. Job time is the clock of one epoch. An rdzvd with a
+// journal on the disk goes on with it after a restart; one that takes over by etcd has another.
 // ------------------------------------------------------------------------
 
 struct Welcome {

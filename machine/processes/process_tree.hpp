@@ -36,7 +36,7 @@ struct ChildCondition {
   bool suspended = false;
 };
 
-/// Of a child of ours, by /proc/PID/stat; neither where that can't be read.
+/// Of a child of ours, by base/process_stat.hpp; neither where that can't be read.
 ChildCondition condition_of(pid_t pid);
 
 /// `pid 77 (python3)`

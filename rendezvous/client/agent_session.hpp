@@ -168,8 +168,8 @@ class AgentSession {
   std::optional<SessionClock::time_point> leave_at_;  // without the service's answer
   std::optional<proto::PastRound> past_;              // the last round that was delivered
   std::optional<proto::RoundNumber> round_;           // of which something may be left on the node
-  std::optional<proto::RoundNumber> stopped_;         // the last one, where that was told
-  std::optional<SessionClock::time_point> round_began_;  // that one, as far as anything needs it
+  std::optional<proto::RoundNumber> stopped_;         // the round before, once that was told
+  std::optional<SessionClock::time_point> round_began_;  // it or round_, by what was submitted
   int nodes_ = 1;                                        // of the last round
   std::optional<proto::RoundNumber> stop_;               // the newest that was delivered
   std::uint64_t check_ = 0;                              // of the newest that was delivered

@@ -51,7 +51,8 @@ const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
      {&Membership::ignore, "ignored"},
      {&Membership::ignore, "ignored"},
      {&Membership::stopped_stopping,
-      "judge when all have stopped, then form the next round or finish"},
+      "judge when all have stopped and told their times by one clock, then form the next round or "
+      "finish"},
      {&Membership::leave_stopping, "leave once stopped"},
      {&Membership::checked_stopping, "wait, or refuse the node"},
      {&Membership::lost_stopping, "count as stopped"},

@@ -253,6 +253,7 @@ class Membership {
   void forget_round();
   [[nodiscard]] bool lost_node_explains() const;
   void note_began(const proto::AgentId& agent, const std::optional<proto::JobTime>& round_began);
+  void move_times(const proto::JobTime& from, const proto::JobTime& to);
   [[nodiscard]] bool is_comparable(const proto::JobTime& time) const;
   [[nodiscard]] bool awaits_times() const;
   void judge_round(Context& context);
@@ -322,7 +323,7 @@ class Membership {
   Clock::time_point failed_at_;                // the first failure
   std::map<proto::AgentId, proto::JobTime>
       began_;                                   // the round, on nodes with failures or slow workers
-  proto::ClockId clock_ = 0;                    // by which the last one of these was told
+  proto::ClockId clock_ = 0;                    // of the time that was told last
   std::vector<SlowNode> slowest_;               // of the nodes that have stopped
   std::vector<proto::Suspect> still_ran_;       // of those that have stopped
   std::size_t stacks_kept_ = 0;                 // of still_ran_
@@ -330,8 +331,7 @@ class Membership {
   bool final_ = false;                          // no restart can follow
   bool may_save_ = false;                       // nothing has failed
   std::set<proto::AgentId> lost_;               // nodes of the round
-  std::chrono::nanoseconds lost_at_{0};         // the earliest last word of one, in job time
-  proto::ClockId lost_clock_ = 0;               // of that
+  proto::JobTime lost_at_;                      // the earliest last word of one
   std::optional<proto::Leave> last_leave_;      // of a node that went alone
   std::optional<proto::Finished> ending_;       // the job was cancelled
   std::map<std::string, proto::Losses> losses_;  // of agents that had any, in all their sessions

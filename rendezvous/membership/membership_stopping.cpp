@@ -96,7 +96,7 @@ void Membership::leave_stopping(Context& context) {
   if (leave.cancels && !ending_) ending_ = cancelled_by(*found, leave);
   if (leave.cancels || in_round(found->second)) {
     found->second.leaving = leave;  // goes when it has stopped, or stays until all have
-    return;
+    return check_stopped(context);
   }
   erase(found);
   last_leave_ = leave;
@@ -116,7 +116,8 @@ void Membership::lost_stopping(Context& context) {
 
 void Membership::check_stopped(Context& context) {
   if (count(Phase::active) + count(Phase::done) > 0) return;
-  if (awaits_times()) return;
+  const bool cancelled = ending_ && !final_;
+  if (!cancelled && awaits_times()) return;
   const bool failed = !failed_.empty() && !lost_node_explains();
   if (failed && final_) {
     judge_round(context);
@@ -170,8 +171,9 @@ bool Membership::may_miss_lost_node(const proto::FailedWorker& worker) const {
   // One that just ended, and did so after the lost node's last word, has said nothing against it.
   const auto began = began_.find(worker.agent);
   if (began == began_.end() || evidence.kind < proto::EvidenceKind::own_exit) return false;
-  if (!is_comparable(began->second) || lost_clock_ != clock_) return false;
-  return began->second.at + evidence.at - began->second.uncertainty > lost_at_;
+  if (!is_comparable(began->second) || !is_comparable(lost_at_)) return false;
+  const auto uncertainty = began->second.uncertainty + lost_at_.uncertainty;
+  return began->second.at + evidence.at - uncertainty > lost_at_.at;
 }
 
 proto::Verdict Membership::take_verdict() {
@@ -244,7 +246,8 @@ Finished Membership::failed_outcome(proto::Verdict verdict, std::string no_resta
 }
 
 void Membership::note_lost(const Members::value_type& member, const Context& context) {
-  const auto last_word = context.now - context.lost->silent_for - job_began_;
+  const proto::JobTime last_word{
+      context.now - context.lost->silent_for - job_began_, {}, context.lost->clock};
   if (lost_.empty()) {
     proto::LostNode lost;
     lost.node = member.second.node.name;
@@ -257,10 +260,10 @@ void Membership::note_lost(const Members::value_type& member, const Context& con
     lost_at_ = last_word;
   } else {
     ++lost_node_->more;
-    const bool same_clock = lost_clock_ == context.lost->clock;
-    lost_at_ = same_clock ? std::min<std::chrono::nanoseconds>(lost_at_, last_word) : last_word;
+    // One that was lost before the service had this clock was so before.
+    const bool same_clock = lost_at_.clock == last_word.clock;
+    if (same_clock && last_word.at < lost_at_.at) lost_at_ = last_word;
   }
-  lost_clock_ = context.lost->clock;
   lost_.insert(member.first);
 }
 

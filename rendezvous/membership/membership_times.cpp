@@ -1,4 +1,5 @@
-// The times of several nodes, by one clock.
+// The times of several nodes, by one clock: that of the service which was told the newest one. The
+// services before it may have had others.
 #include <algorithm>
 
 #include "rendezvous/membership/membership.hpp"
@@ -6,48 +7,67 @@
 namespace ddprun::rdzv {
 
 using proto::AgentId;
+using proto::JobTime;
 
-void Membership::note_began(const AgentId& agent,
-                            const std::optional<proto::JobTime>& round_began) {
+void Membership::note_began(const AgentId& agent, const std::optional<JobTime>& round_began) {
   if (!round_began) return;
+  const auto before = began_.find(agent);
+  if (before != began_.end()) move_times(JobTime(before->second), *round_began);
   began_[agent] = *round_began;
-  clock_ = round_began->clock;
+  if (round_began->clock != 0) clock_ = round_began->clock;
 }
 
-bool Membership::is_comparable(const proto::JobTime& time) const { return time.clock == clock_; }
+/// One instant by two clocks shows how they differ: so all that was told by the older one is known
+/// by the newer one, too.
+void Membership::move_times(const JobTime& from, const JobTime& to) {
+  if (from.clock == to.clock || from.clock == 0 || to.clock == 0) return;
+  const auto later = to.at - from.at;
+  const auto uncertainty = from.uncertainty + to.uncertainty;
+  for (auto& [agent, began] : began_)
+    if (began.clock == from.clock)
+      began = {began.at + later, began.uncertainty + uncertainty, to.clock};
+  if (lost_at_.clock == from.clock)
+    lost_at_ = {lost_at_.at + later, lost_at_.uncertainty + uncertainty, to.clock};
+}
 
-/// A node that has told its failures to the service before this one, which had another clock, tells
-/// its time again as soon as it is back. The next round waits for it anyhow.
+/// Agents and services of an older version do not say by which clock they tell a time.
+bool Membership::is_comparable(const JobTime& time) const {
+  return time.clock == clock_ || time.clock == 0 || clock_ == 0;
+}
+
+/// A node that has told its failures to the service before this one only tells its time again as
+/// soon as it is back. It is waited for until then, or until it counts as lost.
 bool Membership::awaits_times() const {
   return std::any_of(began_.begin(), began_.end(), [this](const auto& one) {
-    const auto& [agent, began] = one;
-    return !is_comparable(began) && began.clock != 0 && members_.contains(agent);
+    return !is_comparable(one.second) && members_.contains(one.first);
   });
 }
 
 /// The times of failures count from the round's start on their own node: from here on, from that on
-/// the first of these nodes. Of a node that is lost and had told it by another clock, they are
-/// certain to the length of the round only.
+/// the first of these nodes. Where it is not known how a lost node's clock differs, they are
+/// uncertain by the length of the round.
 void Membership::put_in_job_time() {
   auto first = std::chrono::nanoseconds::max();
-  std::chrono::nanoseconds longest{0};
   for (const auto& [rank, worker] : failed_) {
-    longest = std::max(longest, worker.failure.evidence.at);
     const auto began = began_.find(worker.agent);
     if (began != began_.end() && is_comparable(began->second))
       first = std::min(first, began->second.at);
   }
+  std::chrono::nanoseconds length{0};
   for (auto& [rank, worker] : failed_) {
     const auto began = began_.find(worker.agent);
-    if (began == began_.end()) continue;
-    if (!is_comparable(began->second)) {
-      worker.failure.evidence.uncertainty = longest;
-      continue;
+    if (began != began_.end() && is_comparable(began->second)) {
+      const auto later = began->second.at - first;
+      worker.failure.evidence.at += later;
+      worker.failure.evidence.uncertainty = began->second.uncertainty;
+      worker.failure.ended_at += later;
     }
-    const auto later = began->second.at - first;
-    worker.failure.evidence.at += later;
-    worker.failure.evidence.uncertainty = began->second.uncertainty;
-    worker.failure.ended_at += later;
+    length = std::max(length, worker.failure.evidence.at);
+  }
+  for (auto& [rank, worker] : failed_) {
+    const auto began = began_.find(worker.agent);
+    if (began != began_.end() && !is_comparable(began->second))
+      worker.failure.evidence.uncertainty = length;
   }
 }
 

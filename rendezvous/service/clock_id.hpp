@@ -12,8 +12,9 @@
 
 namespace ddprun::rdzv {
 
-/// The boot clock of a machine, and a constant. The same for all services that count alike, and for
-/// no others. `boot_id`: of the running kernel; empty: it is not known, nor is the clock.
+/// A service counts by the boot clock of its machine and a constant, `shift`. The same for services
+/// that have both alike. `boot_id`: of the running kernel; empty: it is not known, nor is the
+/// clock.
 inline proto::ClockId clock_id(std::string_view boot_id, Clock::duration shift) {
   if (boot_id.empty()) return 0;
   return std::hash<std::string>()(fmt::format("{} {}", boot_id, shift.count()));

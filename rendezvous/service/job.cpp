@@ -132,7 +132,8 @@ void Job::apply_one(const SessionOver& over, Clock::time_point at, MembershipAct
   if (erase_session(over.agent) && membership_) tell(AgentLost{over.agent}, at, actions);
 }
 
-void Job::apply_one(const JobOver& over, Clock::time_point, MembershipActions&) {
+void Job::apply_one(const JobOver& over, Clock::time_point at, MembershipActions&) {
+  began_at_ = at;  // where this is the first record, that is all that is known
   outcome_ = Outcome{over.finished, over.ended_at};
   epoch_ = over.next_epoch;
   incomplete_not_before_ = over.incomplete_not_before;

@@ -37,6 +37,11 @@ void SimJob::see_service() {
   require(rendezvous_.broken().empty(), rendezvous_.broken());
   const rdzv::Membership* membership = rendezvous_.membership();
   if (membership == nullptr) return;
+  const bool is_cancelled =
+      membership->outcome() && membership->outcome()->outcome == Finished::Outcome::cancelled;
+  if (state_ == rdzv::JobState::stopping && membership->state() != state_ && !is_cancelled &&
+      !history_.outcome)
+    check_times();
   state_ = membership->state();
   // A node that was started just when the job ended runs it again, from the beginning.
   const bool was_over = history_.outcome.has_value();
@@ -47,34 +52,46 @@ void SimJob::see_service() {
 }
 
 void SimJob::see_records() {
-  const auto cell = [this](rdzv::EventKind kind) {
-    history_.cells.emplace(static_cast<int>(state_), static_cast<int>(kind));
-  };
   for (const rdzv::JobRecord& record : rendezvous_.take_records()) {
     if (const auto* said = std::get_if<rdzv::Said>(&record.event)) {
-      cell(static_cast<rdzv::EventKind>(said->message.index()));
-      const auto* failed = std::get_if<proto::WorkerFailed>(&said->message);
-      if (failed != nullptr && state_ == rdzv::JobState::running) failed_at_ = record.at;
-      if (std::holds_alternative<proto::Join>(said->message)) joined_.insert(said->agent);
-      if (std::holds_alternative<proto::Checked>(said->message))
-        agent_of(said->agent).is_sound_told = true;
-      if (std::holds_alternative<proto::Stopped>(said->message)) joined_.erase(said->agent);
-      if (rounds_.empty() || history_.outcome) continue;  // of a run that follows, perhaps
-      auto& [id, newest] = *rounds_.rbegin();
-      const auto* done = std::get_if<proto::WorkersDone>(&said->message);
-      if (done != nullptr && id.second == done->round) ++newest.done;
-      const auto* stopped = std::get_if<proto::Stopped>(&said->message);
-      const bool counts = state_ == rdzv::JobState::running || state_ == rdzv::JobState::stopping;
-      if (stopped == nullptr || !stopped->round_began || id.second != stopped->round || !counts)
-        continue;
-      newest.began[agent_of(said->agent).id] = *stopped->round_began;
-      newest.clock = stopped->round_began->clock;
+      see_cell(static_cast<rdzv::EventKind>(said->message.index()));
+      see_said(*said, record.at);
     } else if (std::holds_alternative<rdzv::SessionLost>(record.event)) {
-      if (rendezvous_.membership() != nullptr) cell(rdzv::EventKind::lost);
+      if (rendezvous_.membership() != nullptr) see_cell(rdzv::EventKind::lost);
     } else if (std::holds_alternative<rdzv::DeadlinePassed>(record.event)) {
-      cell(rdzv::EventKind::deadline);
+      see_cell(rdzv::EventKind::deadline);
     }
   }
+}
+
+void SimJob::see_cell(rdzv::EventKind kind) {
+  history_.cells.emplace(static_cast<int>(state_), static_cast<int>(kind));
+}
+
+void SimJob::see_said(const rdzv::Said& said, Clock::time_point at) {
+  const auto* failed = std::get_if<proto::WorkerFailed>(&said.message);
+  const auto* stopped = std::get_if<proto::Stopped>(&said.message);
+  const auto* done = std::get_if<proto::WorkersDone>(&said.message);
+  if (failed != nullptr && state_ == rdzv::JobState::running) failed_at_ = at;
+  if (std::holds_alternative<proto::Join>(said.message)) joined_.insert(said.agent);
+  if (std::holds_alternative<proto::Checked>(said.message))
+    agent_of(said.agent).is_sound_told = true;
+  // After an outcome it may be of a run that follows.
+  const bool counts = !rounds_.empty() && !history_.outcome;
+  RoundSeen* const newest = counts ? &rounds_.rbegin()->second : nullptr;
+  const auto is_of_newest = [&](const auto* message) {
+    return newest != nullptr && message != nullptr &&
+           message->round == rounds_.rbegin()->first.second;
+  };
+  // What is said again, to a service with another clock, may come after the node has joined again.
+  const bool is_again = is_of_newest(stopped) && !newest->stopped.insert(said.agent).second;
+  if (stopped != nullptr && !is_again) joined_.erase(said.agent);
+  if (is_of_newest(done)) ++newest->done;
+  if (state_ != rdzv::JobState::running && state_ != rdzv::JobState::stopping) return;
+  const proto::AgentId& own = agent_of(said.agent).id;
+  if (is_of_newest(failed)) newest->tell(own, failed->round_began);
+  if (is_of_newest(stopped) && (!stopped->failures.empty() || newest->has_told(own)))
+    newest->tell(own, stopped->round_began);
 }
 
 void SimJob::see_budget(const rdzv::Membership& membership) {
@@ -242,34 +259,6 @@ void SimJob::workers_started(Agent& agent) {
             fmt::format("{} has workers of another round than {}", id, agent.id));
   }
   watch();
-}
-
-/// Of workers that fail in the same way it is the one that was first, as exactly as clocks can
-/// tell. What a lost node knew is lost with it.
-void SimJob::check_culprit(const RoundSeen& round, const proto::FailedWorker& culprit) {
-  constexpr Duration kClocksTell = 10ms;
-  const bool can_tell = !faults_.clocks_differ && !faults_.service_forgets &&
-                        harmed_until_ < round.formed_at && !round.failed.empty() &&
-                        culprit.failure.evidence.kind == proto::EvidenceKind::exception_line;
-  if (!can_tell) return;
-  ++history_.culprits;
-  const proto::AgentId& own = agent_of(culprit.agent).id;
-  const auto found = round.failed.find({own, culprit.failure.local_rank});
-  if (found == round.failed.end())
-    return require(false, "the culprit is no victim: " + culprit.agent);
-  // One that is lost cannot tell its time to a service with another clock.
-  const auto uncertainty_of = [&](const proto::AgentId& agent) -> std::chrono::nanoseconds {
-    const auto known = round.began.find(agent);
-    if (known == round.began.end()) return 1h;
-    const rdzv::Job* job = rendezvous_.job();
-    const bool is_lost = job == nullptr || !job->sessions().contains(agent);
-    return known->second.clock != round.clock && is_lost ? 1h : known->second.uncertainty;
-  };
-  // A time as it is told may be wrong by its uncertainty, and is compared within that once more.
-  for (const auto& [worker, failed_at] : round.failed)
-    require(found->second <=
-                failed_at + 2 * (uncertainty_of(worker.agent) + uncertainty_of(own)) + kClocksTell,
-            fmt::format("{} failed before {}", worker.agent, culprit.agent));
 }
 
 // ---- the outcome ----

@@ -96,9 +96,16 @@ class SimJob {
     proto::AgentId failed_before;  // where the last round failed first; empty: it did not
     int done = 0;
     Clock::time_point formed_at;
-    std::map<WorkerId, Clock::time_point> failed;    // by themselves, not as victims
-    std::map<proto::AgentId, proto::JobTime> began;  // as they have told it
-    proto::ClockId clock = 0;                        // by which the last one did
+    std::map<WorkerId, Clock::time_point> failed;  // by themselves, not as victims
+    std::set<proto::AgentId> stopped;              // by session
+    // When it began, as those with failures have told it until it was judged.
+    std::map<proto::ClockId, std::map<proto::AgentId, std::chrono::nanoseconds>> uncertainties;
+    proto::ClockId clock = 0;  // by which the last one did
+
+    void tell(const proto::AgentId& agent, const std::optional<proto::JobTime>& began);
+    [[nodiscard]] bool has_told(const proto::AgentId& agent) const;
+    [[nodiscard]] std::optional<std::chrono::nanoseconds> uncertainty_of(
+        const proto::AgentId& agent) const;
   };
 
   // The rendezvous.
@@ -120,6 +127,9 @@ class SimJob {
   // What must hold.
   void see_service();
   void see_records();
+  void see_cell(rdzv::EventKind kind);
+  void see_said(const rdzv::Said& said, Clock::time_point at);
+  void check_times();
   void see_outcomes(const rdzv::Membership& membership);
   void see_budget(const rdzv::Membership& membership);
   void see_formed(const rdzv::Membership& membership);

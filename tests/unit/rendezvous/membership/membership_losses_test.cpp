@@ -58,13 +58,13 @@ TEST_CASE("a worker that just ended after a lost node's last word does not expla
   proto::WorkerFailure failure;
   failure.exit = {false, 1, false};
   failure.evidence.kind = proto::EvidenceKind::own_exit;
-  proto::ClockId clock = 0;
+  proto::ClockId clock = 7;
   const auto fail_at = [&](std::chrono::nanoseconds after) {
     failure.evidence.at = 10s + after;
     job.now += 1s;
     job.fail("a", 0, failure.exit);
-    job.say("a",
-            proto::Stopped{0, {failure}, std::nullopt, {}, proto::JobTime{last_word - 10s, 1ms}});
+    job.say("a", proto::Stopped{
+                     0, {failure}, std::nullopt, {}, proto::JobTime{last_word - 10s, 1ms, 7}});
     job.stopped("c");
     job.now += 16s;
     job.lose("b", proto::LossSign::silent, 17s, clock);

@@ -74,6 +74,19 @@ TEST_CASE("the job that follows one without a journal is of the next epoch, also
   CHECK(service.last<Round>(again)->epoch == 2);
 }
 
+TEST_CASE("job time of a run that follows one without a journal goes on after a restart") {
+  ServiceScript service;
+  run_job(service);
+  service.now += 1h;
+  const auto b = service.begin("b");
+  service.say(b, 1, join_after(1s));
+  REQUIRE(service.last<Round>(b) != nullptr);
+  service.now += 1min;
+  const auto began = service.core.job("job")->began_at();
+  service.restart();
+  CHECK(service.core.job("job")->began_at() == began);
+}
+
 TEST_CASE("a job that has lost an agent keeps its journal, for an hour at least") {
   ServiceScript service;
   const auto a = service.join("a", nodes(1, 2, 3));
