@@ -107,7 +107,7 @@ def package_files_of(staged: list[File], package: str, version: str, contact: st
         files.append(File("usr/share/lintian/overrides/ddprun", LINTIAN.encode()))
     if package == "ddprun-rdzvd":
         unit = (ROOT / "rendezvous/daemon/packaging/rdzvd.service.in").read_text().replace("@RDZVD@", "/usr/bin/rdzvd")
-        files.append(File("lib/systemd/system/rdzvd.service", unit.encode()))
+        files.append(File("usr/lib/systemd/system/rdzvd.service", unit.encode()))
         files.append(File("etc/default/rdzvd", DEFAULTS.encode()))
     return sorted(files, key=lambda file: file.name)
 

@@ -197,7 +197,7 @@ class Packed(unittest.TestCase):
             names[package] = {line.split()[5].removeprefix("./") for line in listed.splitlines() if not line.endswith("/")}
         self.assertLessEqual({"usr/bin/ddprun", "usr/libexec/ddprun/train", "usr/share/lintian/overrides/ddprun", "usr/share/man/man1/ddprun.1.gz", "usr/share/doc/ddprun/docs/rdzvd.md"}, names["ddprun"])
         self.assertEqual(names["ddprun-rdzvd"], {
-            "usr/bin/rdzvd", "usr/share/bash-completion/completions/rdzvd", "lib/systemd/system/rdzvd.service", "etc/default/rdzvd",
+            "usr/bin/rdzvd", "usr/share/bash-completion/completions/rdzvd", "usr/lib/systemd/system/rdzvd.service", "etc/default/rdzvd",
             "usr/share/doc/ddprun-rdzvd/copyright", "usr/share/doc/ddprun-rdzvd/changelog.Debian.gz"})
         self.assertEqual({name for name in names["ddprun-dev"] if "doc" not in name}, {"usr/include/ddprun/ddprun_progress.h"})
         self.assertEqual(len(set.union(*names.values())), sum(map(len, names.values())))
@@ -208,7 +208,7 @@ class Packed(unittest.TestCase):
         self.assertIn("Depends: libc6 (>= 2.28)\n", fields)
         self.assertIn("Suggests: libssl3 | libssl3t64 | libssl1.1, libmunge2\n", fields)
         subprocess.run(["dpkg-deb", "-x", self.folder / "ddprun-rdzvd.deb", self.folder / "x"], check=True)
-        self.assertIn("\nExecStart=/usr/bin/rdzvd $RDZVD_JOURNAL", (self.folder / "x/lib/systemd/system/rdzvd.service").read_text())
+        self.assertIn("\nExecStart=/usr/bin/rdzvd $RDZVD_JOURNAL", (self.folder / "x/usr/lib/systemd/system/rdzvd.service").read_text())
 
     def test_the_maintainer_is_that_of_the_environment_or_else_an_address_without_mail(self):
         with mock.patch.dict(os.environ, {"DEBFULLNAME": "Some One", "DEBEMAIL": "one@some.org"}):
