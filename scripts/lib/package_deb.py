@@ -30,14 +30,19 @@ PARTS = {
 DEFAULTS = """# Options of rdzvd (see rdzvd(8)), for example
 #   RDZVD_OPTIONS="--listen=10.0.0.5:29400 --allow-uid=any --secret-file=/etc/ddprun/secret"
 # Without any it serves 127.0.0.1:29400 for all users of this machine.
+# It runs as the user rdzvd, which has to own the file of a secret. To make one:
+#   head -c 24 /dev/urandom | base64 | install -D -o rdzvd -m 600 /dev/stdin /etc/ddprun/secret
 """
 RELOAD = "[ ! -d /run/systemd/system ] || systemctl --system daemon-reload >/dev/null || true\n"
 SCRIPTS = {
-    "postinst": f"#!/bin/sh\nset -e\n{RELOAD}",
+    "postinst": '#!/bin/sh\nset -e\nif [ "$1" = configure ] && ! getent passwd rdzvd >/dev/null; then\n'
+                f"  adduser --quiet --system --group --home /nonexistent --no-create-home rdzvd\nfi\n{RELOAD}",
     "prerm": '#!/bin/sh\nset -e\nif [ "$1" = remove ] && [ -d /run/systemd/system ]; then\n'
              "  systemctl disable --now rdzvd.service >/dev/null 2>&1 || true\nfi\n",
     "postrm": f'#!/bin/sh\nset -e\n{RELOAD}'
-              'if [ "$1" = purge ]; then\n  rm -rf /var/lib/private/rdzvd\n  rm -rf /var/lib/rdzvd\nfi\n',
+              'if [ "$1" = purge ]; then\n  rm -rf /var/lib/private/rdzvd\n  rm -rf /var/lib/rdzvd\n'
+              "  # It fails for a user that no package has made.\n"
+              "  ! command -v deluser >/dev/null || deluser --quiet --system rdzvd >/dev/null 2>&1 || true\nfi\n",
 }
 
 
@@ -56,6 +61,8 @@ def part_of(name: str) -> str:
     return "ddprun-rdzvd" if re.search(r"(^|/)_?rdzvd(\.\w+)?$", name) else "ddprun"
 
 
+# More than libc.
+DEPENDS = {"ddprun-rdzvd": ", adduser"}
 # Opened at run time: for encrypted connections between nodes, and for nodes that know each other by their user.
 SUGGESTS = "libssl3 | libssl3t64 | libssl1.1, libmunge2"
 
@@ -89,7 +96,7 @@ def control(package: str, version: str, contact: str, glibc: str, architecture: 
     section, summary, description = PARTS[package]
     binary = architecture != "all"
     lines = [f"Package: {package}", f"Version: {version}", f"Architecture: {architecture}", f"Maintainer: {contact}",
-             f"Installed-Size: {kilobytes}", *([f"Depends: libc6 (>= {glibc})", f"Suggests: {SUGGESTS}"] if binary else []),
+             f"Installed-Size: {kilobytes}", *([f"Depends: libc6 (>= {glibc}){DEPENDS.get(package, '')}", f"Suggests: {SUGGESTS}"] if binary else []),
              *(["Multi-Arch: foreign"] if not binary else []),
              f"Section: {section}", "Priority: optional", f"Description: {summary}",
              *(f" {line}" for line in description)]

@@ -205,10 +205,23 @@ class Packed(unittest.TestCase):
             self.assertTrue(path.read_bytes() == first[package], package)
         fields = subprocess.run(["dpkg-deb", "-f", self.folder / "ddprun-rdzvd.deb"], capture_output=True, text=True, check=True).stdout
         self.assertIn("Version: 1.2.3-1\n", fields)
-        self.assertIn("Depends: libc6 (>= 2.28)\n", fields)
+        self.assertIn("Depends: libc6 (>= 2.28), adduser\n", fields)
         self.assertIn("Suggests: libssl3 | libssl3t64 | libssl1.1, libmunge2\n", fields)
         subprocess.run(["dpkg-deb", "-x", self.folder / "ddprun-rdzvd.deb", self.folder / "x"], check=True)
         self.assertIn("\nExecStart=/usr/bin/rdzvd $RDZVD_JOURNAL", (self.folder / "x/usr/lib/systemd/system/rdzvd.service").read_text())
+
+    def test_the_unit_runs_as_the_user_that_its_package_makes_and_that_the_texts_give_the_secret_to(self):
+        unit = (ROOT / "rendezvous/daemon/packaging/rdzvd.service.in").read_text()
+        self.assertRegex(unit, r"(?m)^User=rdzvd$")
+        self.assertRegex(package_deb.SCRIPTS["postinst"], r"(?m)^ *adduser .*--system --group .*rdzvd$")
+        self.assertRegex(package_deb.SCRIPTS["postrm"], "deluser .*--system rdzvd")
+        command = "head -c 24 /dev/urandom | base64 | install -D -o rdzvd -m 600 /dev/stdin /etc/ddprun/secret\n"
+        self.assertIn(f"#   {command}", package_deb.DEFAULTS)
+        self.assertIn(f"\n{command}", (ROOT / "docs/rdzvd.md").read_text())
+        self.assertIn("--secret-file=/etc/ddprun/secret", package_deb.DEFAULTS)
+        for name, script in package_deb.SCRIPTS.items():
+            done = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), name)
 
     def test_the_maintainer_is_that_of_the_environment_or_else_an_address_without_mail(self):
         with mock.patch.dict(os.environ, {"DEBFULLNAME": "Some One", "DEBEMAIL": "one@some.org"}):
