@@ -1,15 +1,18 @@
-"""What scripts/release reads in the sources: the version and the changelog.
+"""What scripts/release reads in the sources: the version, the changelog, and texts that a release makes false.
 
 release.py problems VERSION   prints why the version is not ready, one reason a line
 release.py notes VERSION      prints its section of CHANGELOG.md
 """
 
 import datetime
+import pathlib
 import re
 import sys
 
 import package_files
 
+# What is true until the first release.
+UNRELEASED = "There is no release yet"
 HEADING = re.compile(r"^## \[?([^\]\s]+)\]?(?: - (\S+))?\s*$")
 
 
@@ -52,11 +55,19 @@ def changelog_problems(changelog: str, version: str, today: datetime.date) -> li
     return problems
 
 
+def text_problems(root: pathlib.Path) -> list[str]:
+    texts = [path for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))] if path.is_file()]
+    names = [path.relative_to(root).as_posix() for path in texts if UNRELEASED in " ".join(path.read_text(encoding="utf-8").split())]
+    if not names:
+        return []
+    return [f"{' and '.join(names)} {'has' if len(names) == 1 else 'have'} the sentence '{UNRELEASED}': write how to install the release instead"]
+
+
 def problems(version: str) -> list[str]:
     own = package_files.version()
     wrong = [] if own == version else [f"CMakeLists.txt has version {own}, not {version}: change project(... VERSION ...) there, or give {own}"]
     changelog = (package_files.ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    return wrong + changelog_problems(changelog, version, datetime.datetime.now(datetime.timezone.utc).date())
+    return wrong + changelog_problems(changelog, version, datetime.datetime.now(datetime.timezone.utc).date()) + text_problems(package_files.ROOT)
 
 
 def main() -> None:

@@ -178,6 +178,19 @@ class Release(unittest.TestCase):
             self.commit()
             self.assertIn(reason, self.refused("0.2.0"))
 
+    def test_a_sentence_that_the_release_makes_false_is_refused_with_the_names_of_its_files(self):
+        self.write("README.md", "Install it. There is no\nrelease yet.\n")
+        self.write("docs/install.md", "# Installing\n\nThere is no release yet: nothing is on PyPI.\n")
+        self.write("docs/index.md", "All is released.\n")
+        self.commit()
+        self.assertIn("README.md and docs/install.md have the sentence 'There is no release yet': ", self.refused("0.2.0"))
+        (self.checkout / "docs/install.md").unlink()
+        self.commit()
+        self.assertIn("README.md has the sentence 'There is no release yet': write how to install", self.refused("0.2.0"))
+        self.write("README.md", "Install it.\n")
+        self.commit()
+        self.assertEqual(self.release("0.2.0", "--skip-tests").returncode, 0)
+
     def test_tests_that_fail_keep_a_release_from_being_made_unless_they_are_skipped(self):
         (self.folder / "fails-tests").touch()
         self.assertIn("the tests of the packages failed", self.refused("0.2.0"))
@@ -296,7 +309,9 @@ class Notices(unittest.TestCase):
 class Workflow(unittest.TestCase):
     def test_the_workflow_makes_the_release_of_the_pushed_tag_by_the_script(self):
         text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
-        self.assertIn('scripts/release "${GITHUB_REF_NAME#v}" --verify', text)
+        self.assertIn('scripts/release "${GITHUB_REF_NAME#v}" --arch=all --verify', text)
+        for name in ("DEBFULLNAME", "DEBEMAIL"):
+            self.assertIn(f"{name}: ${{{{ vars.{name} }}}}\n", text)
         self.assertRegex(text, r'tags: \["v\[0-9\]\+\.\[0-9\]\+\.\[0-9\]\+"\]')
 
 
