@@ -8,14 +8,21 @@ from package_files import ROOT, File
 
 # Names the reason where a program would only give an error of the loader.
 CHECK = """#!/bin/sh
-# Tells in one line whether the programs of this folder run here.
+# Prints the version of the programs of this folder, or in one line why they do not run here.
+program=$(dirname "$0")/bin/ddprun
+if version=$("$program" --version 2>/dev/null); then
+  echo "$version"
+  exit 0
+fi
+fail() { echo "ddprun: $1" >&2; exit 1; }
 machine=$(uname -m)
-[ "$(uname -s)" = Linux ] && [ "$machine" = @ARCH@ ] || { echo "ddprun: made for Linux on @ARCH@, this is $(uname -s) on $machine"; exit 1; }
-version=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc //p')
-[ -n "$version" ] || { echo "ddprun: needs glibc @GLIBC@ or newer, and this system has another libc (musl?)"; exit 1; }
-oldest=$(printf '%s\\n%s\\n' @GLIBC@ "$version" | sort -V | head -n 1)
-[ "$oldest" = @GLIBC@ ] || { echo "ddprun: needs glibc @GLIBC@ or newer, this system has $version"; exit 1; }
-exec "$(dirname "$0")/bin/ddprun" --version
+[ "$(uname -s)" = Linux ] && [ "$machine" = @ARCH@ ] || fail "made for Linux on @ARCH@, this is $(uname -s) on $machine"
+[ -x "$program" ] || fail "$program is missing, or not executable here, for example because its file system is mounted noexec"
+glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc //p')
+[ -n "$glibc" ] || fail "needs glibc @GLIBC@ or newer, and this system seems to have another libc (musl?)"
+oldest=$(printf '%s\\n%s\\n' @GLIBC@ "$glibc" | sort -V | head -n 1)
+[ "$oldest" = @GLIBC@ ] || fail "needs glibc @GLIBC@ or newer, this system has $glibc"
+exec "$program" --version
 """
 
 

@@ -138,41 +138,50 @@ class Packed(unittest.TestCase):
         self.assertEqual(archive.getmember("ddprun-1.2.3-linux-x86_64/bin/ddprun").mode, 0o755)
         self.assertEqual(archive.getmember("ddprun-1.2.3-linux-x86_64/share/man/man1/ddprun.1").mode, 0o644)
 
-    def test_the_check_of_a_tarball_tells_an_old_glibc_and_another_libc_in_one_line(self):
+    def check_of_a_tarball(self, arch):
+        archive = tarfile.open(fileobj=io.BytesIO(tarball_of(self.stage, arch)))
         check = self.folder / "check"
+        check.write_bytes(archive.extractfile(f"ddprun-1.2.3-linux-{arch}/check").read())
+        return check
 
-        def extract_check(arch):
-            archive = tarfile.open(fileobj=io.BytesIO(tarball_of(self.stage, arch)))
-            check.write_bytes(archive.extractfile(f"ddprun-1.2.3-linux-{arch}/check").read())
-
-        extract_check("x86_64")
-        (self.folder / "bin").mkdir()
-        program = self.folder / "bin" / "ddprun"
-        program.write_text("#!/bin/sh\necho it runs\n")
-        program.chmod(0o755)
+    def run_check(self, program, libc="", machine="x86_64", arch="x86_64", mode=0o755):
+        """Runs the check of a tarball with a pretended ddprun, uname and getconf; without `libc` there is no getconf."""
+        (self.folder / "bin").mkdir(exist_ok=True)
+        (self.folder / "bin" / "ddprun").write_text(f"#!/bin/sh\n{program}\n")
+        (self.folder / "bin" / "ddprun").chmod(mode)
         commands = self.folder / "commands"
+        shutil.rmtree(commands, ignore_errors=True)
         commands.mkdir()
         for name in ("sed", "sort", "head", "dirname"):
             (commands / name).symlink_to(shutil.which(name))
+        pretended = {"uname": f'[ "$1" = -s ] && echo Linux || echo {machine}'} | ({"getconf": libc} if libc else {})
+        for name, text in pretended.items():
+            (commands / name).write_text(f"#!/bin/sh\n{text}\n")
+            (commands / name).chmod(0o755)
+        return subprocess.run(["/bin/sh", self.check_of_a_tarball(arch)], env={"PATH": str(commands)}, capture_output=True, text=True, check=False)
 
-        def printed(libc, machine="x86_64"):
-            (commands / "getconf").write_text(f"#!/bin/sh\n{libc}\n")
-            (commands / "uname").write_text(f'#!/bin/sh\n[ "$1" = -s ] && echo Linux || echo {machine}\n')
-            for name in ("getconf", "uname"):
-                (commands / name).chmod(0o755)
-            return subprocess.run(["/bin/sh", check], env={"PATH": str(commands)}, capture_output=True, text=True, check=False)
+    def test_the_check_of_a_tarball_prints_the_version_wherever_the_programs_run(self):
+        for libc in ("", "echo glibc 2.27", "echo glibc 2.100"):  # it asks for no getconf, and for no version if the programs run
+            done = self.run_check("echo ddprun 1.2.3", libc)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ddprun 1.2.3\n", ""), libc)
 
-        self.assertEqual(printed("echo glibc 2.28").stdout, "it runs\n")
-        self.assertEqual(printed("echo glibc 2.100").stdout, "it runs\n")
-        for libc, words in (("echo glibc 2.17", "needs glibc 2.28 or newer, this system has 2.17"), ("exit 1", "another libc")):
-            done = printed(libc)
-            self.assertEqual(done.returncode, 1)
-            self.assertEqual(len(done.stdout.splitlines()), 1)
-            self.assertIn(words, done.stdout)
-        self.assertEqual(printed("echo glibc 2.36", "aarch64").stdout, "ddprun: made for Linux on x86_64, this is Linux on aarch64\n")
-        extract_check("aarch64")
-        self.assertEqual(printed("echo glibc 2.36").stdout, "ddprun: made for Linux on aarch64, this is Linux on x86_64\n")
-        self.assertEqual(printed("echo glibc 2.36", "aarch64").stdout, "it runs\n")
+    def test_the_check_of_a_tarball_reports_in_one_line_why_the_programs_do_not_run(self):
+        loader = "echo /lib64/libc.so.6: version GLIBC_2.25 not found >&2; exit 1"
+        for libc, machine, arch, words in (
+                ("echo glibc 2.17", "x86_64", "x86_64", "needs glibc 2.28 or newer, this system has 2.17"),
+                ("exit 1", "x86_64", "x86_64", "needs glibc 2.28 or newer, and this system seems to have another libc (musl?)"),
+                ("", "x86_64", "x86_64", "needs glibc 2.28 or newer, and this system seems to have another libc (musl?)"),
+                ("echo glibc 2.36", "aarch64", "x86_64", "made for Linux on x86_64, this is Linux on aarch64"),
+                ("echo glibc 2.36", "x86_64", "aarch64", "made for Linux on aarch64, this is Linux on x86_64")):
+            done = self.run_check(loader, libc, machine, arch)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"ddprun: {words}\n"))
+        done = self.run_check("exit 0", "echo glibc 2.36", mode=0o644)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^ddprun: .*/bin/ddprun is missing, or not executable here, .*noexec\n$")
+
+    def test_the_check_of_a_tarball_shows_the_error_of_the_program_where_it_knows_no_reason(self):
+        done = self.run_check("echo a broken file >&2; exit 5", "echo glibc 2.36")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (5, "", "a broken file\n"))
 
     def debs_of(self, stage):
         staged = package_files.staged(stage)
