@@ -1,9 +1,12 @@
 """Where the programs are that came with this package, and how a Python process becomes one of them."""
 
+from __future__ import annotations
+
 import errno
 import importlib.metadata
 import os
 import pathlib
+import re
 import signal
 import sys
 import sysconfig
@@ -25,6 +28,16 @@ def program(name: str) -> Optional[pathlib.Path]:
     return None
 
 
+def _machine() -> str:
+    """The processor that this package was made for, to follow "Linux"; empty: it is unknown."""
+    try:
+        text = importlib.metadata.distribution("ddprun").read_text("WHEEL") or ""
+    except importlib.metadata.PackageNotFoundError:
+        text = ""
+    found = re.search(r"(?m)^Tag: .*-manylinux_\d+_\d+_(\w+)$", text)
+    return f" on {found.group(1)}" if found else ""
+
+
 def _reason(error: OSError, found: pathlib.Path) -> str:
     """Why the program did not start, and what to do, in one line."""
     if error.errno == errno.EACCES:
@@ -32,7 +45,7 @@ def _reason(error: OSError, found: pathlib.Path) -> str:
             return "it is not executable: type pip install --force-reinstall ddprun"
         return "permission denied: if its file system is mounted noexec, install ddprun in an environment on another one"
     if error.errno in (errno.ENOENT, errno.ENOEXEC):  # the loader is missing, or another machine
-        return "this package is for Linux on x86-64 with glibc 2.28 or newer: build ddprun from a checkout (see Install in its README.md)"
+        return f"this package is for Linux{_machine()} with glibc 2.28 or newer: build ddprun from a checkout (see Install in its README.md)"
     return error.strerror or str(error)
 
 

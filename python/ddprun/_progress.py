@@ -1,5 +1,7 @@
 """The progress page of docs/progress.md: tells ddprun how far this worker is. Without ddprun nothing happens."""
 
+from __future__ import annotations
+
 import enum
 import mmap
 import os

@@ -1,5 +1,7 @@
 """What the wheel ddprun-torchrun imports at the start of Python, if the command may be PyTorch's launcher: it becomes ddprun if it is."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import sys

@@ -1,5 +1,7 @@
 """python -m ddprun.doctor: what ddprun finds on this machine, and what each missing thing costs."""
 
+from __future__ import annotations
+
 import ctypes
 import dataclasses
 import functools
@@ -175,7 +177,7 @@ def containment() -> Iterator[Finding]:
     level = dry_run_value(dry_run(), "containment")
     cost = {"cgroup": "", "pidns": "",
             "tree": "if ddprun and its agent are killed at the same instant, detached processes may live on; "
-                    "with --contain=cgroup or pidns none does"}.get(level, "ddprun --dry-run does not tell")
+                    "with --contain=cgroup or pidns none does"}.get(level, "ddprun --dry-run does not report it")
     yield Finding("level", level or "unknown", cost)
 
 

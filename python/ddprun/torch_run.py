@@ -3,6 +3,8 @@
 python -m ddprun.torch_run COMMAND ...: runs a command of this environment (accelerate launch, fabric run, tune run).
 """
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import importlib.metadata

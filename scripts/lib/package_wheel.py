@@ -37,7 +37,7 @@ def metadata(version: str, readme: str) -> str:
         *(f"License-File: {name}" for name in LICENSES),
         "Keywords: torchrun,distributed,pytorch,launcher",
         *(f"Classifier: {name}" for name in CLASSIFIERS),
-        "Requires-Python: >=3.9",
+        "Requires-Python: >=3.8",
         # An extra cannot bring a file of its own, so it is a wheel of its own (package_torchrun.py).
         "Provides-Extra: torchrun",
         f'Requires-Dist: ddprun-torchrun=={version}; extra == "torchrun"',

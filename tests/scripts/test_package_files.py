@@ -1,5 +1,6 @@
 """The packers of scripts/package on a few small files: what is in a wheel and a tarball, and that both are reproducible."""
 
+import ast
 import base64
 import csv
 import hashlib
@@ -247,6 +248,15 @@ class Packed(unittest.TestCase):
         self.assertLess(sizes[9], sizes[6])
         entry, = zipfile.ZipFile(io.BytesIO(package_wheel.zipped([package_files.File("one", content)], 1_000_000_000))).infolist()
         self.assertEqual(entry.compress_size, sizes[9])
+
+    def test_the_python_package_has_the_syntax_of_the_oldest_python_that_its_wheel_admits(self):
+        text = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage))).read("ddprun-1.2.3.dist-info/METADATA").decode()
+        self.assertIn("\nRequires-Python: >=3.8\n", text)
+        for path in (ROOT / "python" / "ddprun").glob("*.py"):
+            tree = ast.parse(path.read_text(), feature_version=(3, 8))
+            # list[str] in annotations, which would be evaluated.
+            if any(isinstance(node, (ast.FunctionDef, ast.AnnAssign)) for node in ast.walk(tree)):
+                self.assertIn("\nfrom __future__ import annotations\n", path.read_text(), path.name)
 
     def test_the_oldest_glibc_is_the_same_for_the_packages_the_doctor_and_the_tests(self):
         script = (ROOT / "scripts" / "package").read_text()

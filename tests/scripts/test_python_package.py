@@ -78,7 +78,7 @@ class Installed(unittest.TestCase):
         try:
             self.ddprun.write_bytes(b"\x7fELF of another machine")
             self.ddprun.chmod(mode)
-            self.assertRegex(error(), r"^ddprun: can't start .*: this package is for Linux on x86-64 with glibc 2\.28 or newer: build .*\n\Z")
+            self.assertRegex(error(), f"^ddprun: can't start .*: this package is for Linux on {wheel_environment.ARCH} with glibc 2\\.28 or newer: build .*\n\\Z")
         finally:
             moved.rename(self.ddprun)
         # As on a file system that is mounted noexec.
@@ -170,7 +170,7 @@ sys.exit(3 if os.path.exists(ready) else 4)
         done = self.run_program(self.python, "-m", "ddprun.doctor", PATH=f"{self.venv}/bin:/usr/bin:/bin")
         self.assertNotIn("comes first", done.stdout)
 
-    def test_the_doctor_bears_a_reader_that_ends(self):
+    def test_the_doctor_ends_quietly_if_the_reader_of_its_output_ends(self):
         done = self.run_program("/bin/sh", "-c", f"'{self.python}' -m ddprun.doctor | true")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
