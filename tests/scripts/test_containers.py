@@ -42,6 +42,23 @@ class Examples(DryRunTest):
         self.assertEqual(json.loads(lines[-1].removeprefix("ENTRYPOINT ")), ["ddprun"])
         self.assertRegex(lines[0], r"^FROM debian:\d+-slim$")
 
+    def seconds_to_stop(self, *options):
+        """The longest that ddprun needs after SIGTERM: its two times, and 5 s for the rest."""
+        done = subprocess.run([BIN / "ddprun", "--dry-run", *options, "/bin/true"], capture_output=True, text=True, check=True, timeout=60, stdin=subprocess.DEVNULL)
+        return sum(float(re.search(rf"(?m)^{name} ([0-9.]+) s$", done.stdout).group(1)) for name in ("grace period", "kill timeout")) + 5
+
+    def test_the_times_to_stop_of_the_pages_are_enough_for_ddprun(self):
+        texts = {name: " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split()) for name in ("containers.md", "cookbook/containers.md")}
+        for name, text in texts.items():
+            given = re.findall(r"--(?:stop-timeout|time)=(\d+)", text)
+            self.assertTrue(given, name)
+            self.assertGreaterEqual(min(map(int, given)), self.seconds_to_stop(), name)
+            shorter = re.findall(r"`--grace-period=(\d+) --kill-timeout=(\d+)`[^(]*\((?:up to )?(\d+) s\)", text)
+            self.assertEqual(len(shorter), text.count("--grace-period="), name)
+            for grace, kill, seconds in shorter:
+                self.assertEqual(self.seconds_to_stop(f"--grace-period={grace}", f"--kill-timeout={kill}"), int(seconds), name)
+            self.assertLess(min(int(seconds) for _, _, seconds in shorter), 10, f"{name}: Docker's time")
+
     @unittest.skipUnless(HAS_YAML, "this Python has no yaml (python3-yaml)")
     def test_the_workflows_are_well_formed(self):
         import yaml

@@ -61,6 +61,10 @@ class Packages(ProgramChecks, unittest.TestCase):
             weights.add(re.search(r"weights: ([0-9a-f]{16}) \(V=2, .*oneDNN", done.stdout).group(1))
         self.assertEqual(len(weights), 1)
 
+    def test_the_wheel_and_the_programs_are_small(self):
+        self.assertLessEqual(self.package("x86_64.whl").stat().st_size, 25_000_000)
+        self.assertLess(sum(program.stat().st_size for program in self.programs), 40_000_000)  # what they add to an image
+
     def package(self, ending):
         return next(HOME / "dist" / name for name in self.dist if name.endswith(ending))
 
