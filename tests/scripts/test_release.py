@@ -314,6 +314,16 @@ class Workflow(unittest.TestCase):
             self.assertIn(f"{name}: ${{{{ vars.{name} }}}}\n", text)
         self.assertRegex(text, r'tags: \["v\[0-9\]\+\.\[0-9\]\+\.\[0-9\]\+"\]')
 
+    def test_a_workflow_runs_all_tests_of_the_packages_every_week_and_by_hand(self):
+        text = (ROOT / ".github" / "workflows" / "packages.yml").read_text(encoding="utf-8")
+        self.assertIn("\n  schedule:\n", text)
+        self.assertIn("\n  workflow_dispatch:\n", text)
+        modules = " ".join(re.findall(r"modules: ([a-z0-9_ ]+),", text)).split()
+        for name in modules:
+            self.assertTrue((ROOT / "tests" / "scripts" / f"{name}.py").is_file(), name)
+        listed = (ROOT / "tests" / "scripts" / "CMakeLists.txt").read_text(encoding="utf-8")
+        self.assertLessEqual(set(re.findall(r"ddprun_python_tests\((\w+) .*LOCK package\)", listed)), set(modules))
+
 
 if __name__ == "__main__":
     unittest.main()
