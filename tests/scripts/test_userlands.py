@@ -1,5 +1,6 @@
 """The packages in fresh minimal installations of older and newer systems, made by debootstrap: two workers train to the final table."""
 
+import ensurepip
 import os
 import pathlib
 import re
@@ -19,6 +20,8 @@ DIST = test_package.HOME / "dist"
 TARBALL = f"ddprun-{package_files.version()}-linux-x86_64"
 # The mirror and debootstrap's script for every release of Ubuntu: Debian 12's debootstrap has no name yet for that of 2024.
 UBUNTU = ("http://archive.ubuntu.com/ubuntu", "gutsy")
+# Where Debian's Python and Python's own have the wheel of pip for new environments.
+PIPS = (pathlib.Path("/usr/share/python-wheels"), pathlib.Path(ensurepip.__file__).parent / "_bundled")
 TRAIN = ("train", "--shards=2", "--max-steps=20", "--checkpoint-every=off")
 # In namespaces of its own, so that its mounts and processes end with it.
 INSIDE = """set -e
@@ -79,13 +82,45 @@ class Userlands(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(trained_weights(self.run_in(root, f"/opt/{TARBALL}/bin/ddprun", "--nproc_per_node=2", *TRAIN)), self.weights)
 
-    def check_wheel(self, root):
+    def check_wheel(self, root, newer_pip=None):
         wheel, = DIST.glob("ddprun-*_x86_64.whl")
-        shutil.copy(wheel, root / "opt")
-        for command in (["python3", "-m", "venv", "/opt/venv"], ["/opt/venv/bin/pip", "install", "--no-index", "--no-deps", f"/opt/{wheel.name}"]):
+        wheels = [newer_pip, wheel] if newer_pip else [wheel]
+        commands = [["python3", "-m", "venv", "/opt/venv"]]
+        for path in wheels:
+            shutil.copy(path, root / "opt")
+            commands.append(["/opt/venv/bin/pip", "install", "--no-index", "--no-deps", f"/opt/{path.name}"])
+        commands.append(["/opt/venv/bin/python", "-m", "ddprun.doctor"])
+        for command in commands:
             done = self.run_in(root, *command)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(trained_weights(self.run_in(root, "/opt/venv/bin/ddprun", "--nproc_per_node=2", *TRAIN)), self.weights)
+
+    def files_of(self, root):
+        """All that an installation consists of, but for what apt and dpkg note about it, and copies of the list of users from before a change."""
+        notes = re.compile(r"/(proc|sys|dev|tmp|opt|run|var/lib/dpkg|var/log|var/cache)/|/etc/(passwd|group|g?shadow|subuid|subgid)-|/etc/\.pwd\.lock")
+        names = {f"/{path.relative_to(root)}" for path in root.rglob("*")}
+        return {name for name in names if not notes.match(name)} | set(self.run_in(root, "getent", "passwd").stdout.splitlines())
+
+    def check_debs(self, root):
+        debs = sorted(DIST.glob("ddprun*_amd64.deb")) + sorted(DIST.glob("ddprun-dev_*_all.deb"))
+        self.assertEqual(len(debs), 3)
+        before = self.files_of(root)
+        for deb in debs:
+            shutil.copy(deb, root / "opt")
+        done = self.run_in(root, "dpkg", "-i", *[f"/opt/{deb.name}" for deb in debs])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertLessEqual({"/usr/bin/rdzvd", "/usr/lib/systemd/system/rdzvd.service", "/etc/default/rdzvd", "/usr/include/ddprun/ddprun_progress.h"},
+                             self.files_of(root))
+        self.assertRegex(self.run_in(root, "rdzvd", "--version").stdout, "^rdzvd ")
+        self.assertEqual(trained_weights(self.run_in(root, "ddprun", "--nproc_per_node=2", *TRAIN)), self.weights)
+        # The command of /etc/default/rdzvd, and the service as systemd would start it.
+        command = re.search(r"(?m)^# +(head .*)$", (root / "etc/default/rdzvd").read_text()).group(1)
+        done = self.run_in(root, "sh", "-ec", f"{command}; setpriv --reuid=rdzvd --regid=rdzvd --clear-groups timeout 3 rdzvd --listen=127.0.0.1:0 "
+                           "--secret-file=/etc/ddprun/secret || true; rm -r /etc/ddprun")
+        self.assertRegex(done.stdout, r"^127\.0\.0\.1:\d+\n$", done.stderr)
+        done = self.run_in(root, "dpkg", "--purge", "ddprun", "ddprun-rdzvd", "ddprun-dev")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.files_of(root), before)
 
     def test_the_programs_run_on_a_glibc_that_is_older_than_what_the_packages_ask_for(self):
         # No mirror in use has a system with 2.28 itself; the one before it shows more.
@@ -99,10 +134,29 @@ class Userlands(unittest.TestCase):
         self.check_tarball(root)
         self.check_wheel(root)
 
-    def test_ubuntu_20_04_trains_by_the_tarball(self):
-        root = self.install("focal", source=UBUNTU)  # its Python is older than the wheel's oldest
+    def test_debian_12_trains_by_all_packages(self):
+        root = self.install("bookworm", "--include=python3-venv,adduser")
+        self.assertEqual(self.glibc(root), "glibc 2.36")
+        self.check_tarball(root)
+        self.check_wheel(root)
+        self.check_debs(root)
+
+    def test_debian_13_trains_by_all_packages(self):
+        root = self.install("trixie", "--include=python3-venv,adduser")
+        self.assertEqual(self.glibc(root), "glibc 2.41")
+        self.check_tarball(root)
+        self.check_wheel(root)
+        self.check_debs(root)
+
+    def test_ubuntu_20_04_trains_by_the_wheel_and_the_tarball(self):
+        root = self.install("focal", "--components=main,universe", "--include=python3-venv", source=UBUNTU)
         self.assertEqual(self.glibc(root), "glibc 2.31")
         self.check_tarball(root)
+        # Its pip is too old for the tag of the wheel, and there is no network to get a newer one: that of this machine.
+        newer = [wheel for folder in PIPS for wheel in folder.glob("pip-*.whl")]
+        if not newer:
+            self.skipTest("no wheel of pip on this machine (python3-venv)")
+        self.check_wheel(root, newer[0])
 
     def test_ubuntu_22_04_trains_by_the_wheel_and_the_tarball(self):
         root = self.install("jammy", "--components=main,universe", "--include=python3-venv", source=UBUNTU)
@@ -110,11 +164,12 @@ class Userlands(unittest.TestCase):
         self.check_tarball(root)
         self.check_wheel(root)
 
-    def test_ubuntu_24_04_trains_by_the_wheel_and_the_tarball(self):
-        root = self.install("noble", "--components=main,universe", "--include=python3-venv", source=UBUNTU)
+    def test_ubuntu_24_04_trains_by_all_packages(self):
+        root = self.install("noble", "--components=main,universe", "--include=python3-venv,adduser", source=UBUNTU)
         self.assertEqual(self.glibc(root), "glibc 2.39")
         self.check_tarball(root)
         self.check_wheel(root)
+        self.check_debs(root)
 
 
 if __name__ == "__main__":
