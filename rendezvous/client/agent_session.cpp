@@ -258,9 +258,10 @@ void AgentSession::begin_again(Context& context) {
   // the new session hears. Otherwise the answer to this is what the service knows.
   if (final_ && !pending_ && link_ == Link::unknown)
     pending_ = proto::Leave{
-        0, fmt::format("the rendezvous at {} was started without its memory of the job, which was "
-                       "ending; its outcome is unknown",
-                       settings_.service)};
+        0, fmt::format(
+               "the rendezvous at {} does not know this node any more, and the job was ending; "
+               "its outcome is unknown",
+               settings_.service)};
   own_id_ = fmt::format("{}/{}", settings_.agent, ++sessions_);
   epoch_.reset();
   stopped_.reset();

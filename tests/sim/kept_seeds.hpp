@@ -32,6 +32,8 @@ inline constexpr KeptSeed kKeptSeeds[] = {
     {298943, "membership: failures told to services with different clocks were compared"},
     {63239, "a check: a time is uncertain to both sides, and so are two of them"},
     {71743, "a check: a run that followed counted for the one that was over"},
+    {167623, "a check: a time that was told after the verdict counted for it"},
+    {325663, "a check: a node that was given up while its job ended learns no outcome"},
     {2990,
      "a check: a service without memory waits for its own lease, not only for that of agents"},
 };

@@ -295,7 +295,9 @@ void SimJob::check_told(const Agent& agent) {
     return;
   }
   const bool is_unknown = agent.told->reason.ends_with("its outcome is unknown");
-  if (faults_.service_forgets && is_unknown) return;
+  // Nor does one know it that was given up while the others were still ending theirs.
+  const bool was_given_up = agent.link->session().own_id() != agent.id;
+  if ((faults_.service_forgets || was_given_up) && is_unknown) return;
   const auto same = [&](const Finished& outcome) { return is_same(outcome, *agent.told); };
   const bool is_known = std::any_of(outcomes_.begin(), outcomes_.end(), same);
   require(is_known,

@@ -78,8 +78,8 @@ TEST_CASE(
   REQUIRE(agent.last<Numbered>() != nullptr);
   const auto leave = std::get<Leave>(agent.last<Numbered>()->message);
   CHECK(leave.error ==
-        "the rendezvous at node1:29400 was started without its memory of the job, which was "
-        "ending; its outcome is unknown");
+        "the rendezvous at node1:29400 does not know this node any more, and the job was ending; "
+        "its outcome is unknown");
   agent.hear(proto::outcome_of(leave));
   REQUIRE(agent.count<Finished>() == 1);
   CHECK(agent.session.is_over());
