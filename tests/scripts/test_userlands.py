@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -82,6 +83,16 @@ class Userlands(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(trained_weights(self.run_in(root, f"/opt/{TARBALL}/bin/ddprun", "--nproc_per_node=2", *TRAIN)), self.weights)
 
+    def check_encryption(self, root):
+        """Two nodes with TLS, by the OpenSSL of that system."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        node = (f"/opt/{TARBALL}/bin/ddprun --nnodes=2 --master-addr=127.0.0.1 --master-port={port} --rdzv-secret-file=/tmp/secret --rdzv-tls "
+                "--rdzv-conf=join_timeout=60")
+        done = self.run_in(root, "sh", "-c", "umask 077; head -c 24 /dev/urandom | base64 >/tmp/secret\n"
+                           f"{node} --node-rank=1 /bin/true & other=$!\n{node} --node-rank=0 /bin/true && wait $other")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def check_wheel(self, root, newer_pip=None):
         wheel, = DIST.glob("ddprun-*_x86_64.whl")
         wheels = [newer_pip, wheel] if newer_pip else [wheel]
@@ -129,9 +140,10 @@ class Userlands(unittest.TestCase):
         self.check_tarball(root)
 
     def test_debian_11_trains_by_the_wheel_and_the_tarball(self):
-        root = self.install("bullseye", "--include=python3-venv")
+        root = self.install("bullseye", "--include=python3-venv,libssl1.1")
         self.assertEqual(self.glibc(root), "glibc 2.31")
         self.check_tarball(root)
+        self.check_encryption(root)  # OpenSSL 1.1.1
         self.check_wheel(root)
 
     def test_debian_12_trains_by_all_packages(self):
