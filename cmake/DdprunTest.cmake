@@ -28,7 +28,9 @@ function(ddprun_register_cases name program)
   if(name MATCHES "^trainer_" AND NOT "gpu" IN_LIST ARG_LABELS)
     set(gpus CUDA_VISIBLE_DEVICES=)
   endif()
-  set(environment ${gpus} DDPRUN_TEST_BIN=${CMAKE_BINARY_DIR}/bin DDPRUN_TEST_HELPERS=${CMAKE_BINARY_DIR}/tests ${ARG_ENVIRONMENT})
+  # XDG_CONFIG_HOME: a secret that the user of this machine has for jobs of their own plays no part.
+  set(environment ${gpus} DDPRUN_TEST_BIN=${CMAKE_BINARY_DIR}/bin DDPRUN_TEST_HELPERS=${CMAKE_BINARY_DIR}/tests
+    XDG_CONFIG_HOME=${CMAKE_BINARY_DIR}/tests/no_config ${ARG_ENVIRONMENT})
   file(WRITE ${properties_file}
     "foreach(case IN LISTS test_${name}_cases)\n"
     "  set_tests_properties(\"\${case}\" PROPERTIES LABELS \"${ARG_LABELS}\" ENVIRONMENT \"${environment}\" SKIP_RETURN_CODE 77)\n"
