@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import mmap
+import operator
 import os
 import struct
 import time
@@ -68,7 +69,14 @@ _page = _Page()
 
 
 def progress(step: int, phase: str = "") -> None:
-    """Reports that this worker is at `step`, in `phase` (up to 24 bytes). One thread calls it; it makes no system call but the first time."""
+    """Reports that this worker is at `step`, in `phase` (up to 24 bytes). One thread calls it; it makes no system call but the first time.
+
+    Raises TypeError or ValueError, also without ddprun, for a step that is no integer from 0 to 2**64 - 1.
+    """
+    step = operator.index(step)
+    if not 0 <= step < 1 << 64:
+        raise ValueError(f"the step must be from 0 to 2**64 - 1, not {step}")
+    text = phase.encode()[:24]
     if not _page.opened:
         _page.open()
     memory = _page.memory
@@ -76,7 +84,7 @@ def progress(step: int, phase: str = "") -> None:
         return
     _page.place = _page.place + 1 if step == _page.step else 0
     _page.step = step
-    _FIELDS.pack_into(memory, _FIELDS_AT, step, time.monotonic_ns(), phase.encode()[:24], _page.place, 0)
+    _FIELDS.pack_into(memory, _FIELDS_AT, step, time.monotonic_ns(), text, _page.place, 0)
     if memory[6] != _VERSION:  # the first update: the version comes last
         memory[0:6] = b"ddprun"
         struct.pack_into("=H", memory, 6, _VERSION)

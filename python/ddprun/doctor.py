@@ -89,8 +89,10 @@ def torchrun() -> Iterator[Finding]:
     here = pathlib.Path(path).parent.resolve() == pathlib.Path(sysconfig.get_path("scripts")).resolve()
     if pathlib.Path(path).resolve().name == "ddprun" or (here and hook.is_file() and os.environ.get("DDPRUN_TORCHRUN") != "0"):
         yield Finding("torchrun", f"{path}: starts ddprun")
-    else:
+    elif here:
         yield Finding("torchrun", f"{path}: not ddprun", 'with pip install "ddprun[torchrun]" it would start ddprun, too')
+    else:
+        yield Finding("torchrun", f"{path}: of another environment", "install ddprun[torchrun] there to let it start ddprun")
 
 
 def trainer(own: pathlib.Path) -> Finding:
@@ -210,7 +212,9 @@ def folders() -> Iterator[Finding]:
     except OSError:
         yield Finding(memory, "missing", "progress pages lie in TMPDIR, on a disk")
     temporary = tempfile.gettempdir()
-    yield Finding("TMPDIR", temporary, "" if os.access(temporary, os.W_OK) else "not writable: --log-dir has to name a folder")
+    wanted = os.environ.get("TMPDIR") or temporary
+    usable = os.path.isdir(wanted) and os.access(wanted, os.W_OK | os.X_OK)
+    yield Finding("TMPDIR", wanted, "" if usable else "no folder that you can write to: --log-dir has to name one")
 
 
 def debuggers() -> Iterator[Finding]:

@@ -115,6 +115,16 @@ class Installed(unittest.TestCase):
             done = self.run_program(self.python, "-c", code, **environment)
             self.assertEqual((done.stdout, done.stderr), ("<Stop.UNKNOWN: 0>\n", ""))
 
+    def test_a_wrong_step_is_refused_under_ddprun_and_without(self):
+        code = ("import ddprun\nfor step in (3.0, 'x', -1, 1 << 64):\n"
+                "    try: ddprun.progress(step)\n    except (TypeError, ValueError) as error: print(type(error).__name__, error)\nddprun.progress(7)")
+        for environment in ({}, {"DDPRUN_PROGRESS_FILE": str(self.folder / "wrong")}):
+            done = self.run_program(self.python, "-c", code, **environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["TypeError", "TypeError", "ValueError", "ValueError"])
+            self.assertIn("the step must be from 0 to 2**64 - 1, not -1\n", done.stdout)
+        self.assertEqual(PAGE.unpack((self.folder / "wrong").read_bytes())[2], 7)
+
     def test_a_worker_learns_why_it_is_stopped(self):
         script = self.folder / "stopped.py"
         script.write_text("""import os, signal, sys, time

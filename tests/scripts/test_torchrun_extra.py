@@ -85,6 +85,16 @@ class TorchrunExtra(unittest.TestCase):
             moved.rename(program)
         self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (127, "", 1), done)
 
+    def test_without_ddprun_itself_pytorchs_launcher_starts_in_silence(self):
+        package, = self.venv.glob("lib/python*/site-packages/ddprun")
+        moved = package.with_name("moved")
+        package.rename(moved)
+        try:
+            done = self.run_command(self.torchrun, "s.py")
+        finally:
+            moved.rename(package)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "PyTorch ['s.py']\n", ""))
+
     def test_removing_the_package_leaves_every_file_of_pytorch_as_it_was(self):
         wheel_environment.pip(self.python, "uninstall", "-y", "ddprun-torchrun")
         try:
