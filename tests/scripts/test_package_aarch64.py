@@ -28,11 +28,8 @@ cat /usr/lib/binfmt.d/qemu-aarch64.conf >/proc/sys/fs/binfmt_misc/register
 exec "$@"
 """
 
-# What qemu-user gets wrong: it tells a process another start time of itself than others see, so ranks that share memory take
-# each other for ended; and the memory of its programs grows for reasons of its own. Python is this machine's.
-NOT_EMULATED = ("^trainer_comm:(broadcast|as many sums|sums of every|a rank that never starts|ranks that share memory|lanes that are)"
-                "|^trainer_data:texts of a PNG are not unpacked"
-                "|^sentencepiece:")
+# The memory of emulated programs grows for reasons of the emulator's own. Python is this machine's.
+NOT_EMULATED = "^trainer_data:texts of a PNG are not unpacked|^sentencepiece:"
 
 
 def emulated(*command, timeout=600, **more):
@@ -81,11 +78,8 @@ class ArmPackages(ProgramChecks, unittest.TestCase):
     def test_training_has_the_same_weights_with_one_worker_and_with_two(self):
         weights = set()
         for workers in (1, 2):
-            for _ in range(20):
-                done = self.run_emulated(self.programs[0], f"--nproc_per_node={workers}", "train", "--shards=2", "--max-steps=3",
-                                         "--checkpoint-every=off")
-                if "ended before it finished" not in done.stderr:  # see NOT_EMULATED: the times are equal by chance
-                    break
+            done = self.run_emulated(self.programs[0], f"--nproc_per_node={workers}", "train", "--shards=2", "--max-steps=3",
+                                     "--checkpoint-every=off")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertRegex(done.stdout, r"held-out accuracy +samples/s")
             weights.add(re.search(r"weights: ([0-9a-f]{16}) \(V=2, .*oneDNN", done.stdout).group(1))
