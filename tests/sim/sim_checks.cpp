@@ -1,5 +1,6 @@
 // What must hold of a simulated job: its rounds, its budget, its outcome.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -89,8 +90,12 @@ void SimJob::see_said(const rdzv::Said& said, Clock::time_point at) {
   if (is_of_newest(done)) ++newest->done;
   if (state_ != rdzv::JobState::running && state_ != rdzv::JobState::stopping) return;
   const proto::AgentId& own = agent_of(said.agent).id;
-  if (is_of_newest(failed)) newest->tell(own, failed->round_began);
-  if (is_of_newest(stopped) && (!stopped->failures.empty() || newest->has_told(own)))
+  // As the core does: the first failure stops the round, and where none does no time is needed.
+  if (is_of_newest(failed) && state_ == rdzv::JobState::running &&
+      !std::exchange(newest->has_failed, true))
+    newest->tell(own, failed->round_began);
+  if (is_of_newest(stopped) && newest->has_failed &&
+      (!stopped->failures.empty() || newest->has_told(own)))
     newest->tell(own, stopped->round_began);
 }
 

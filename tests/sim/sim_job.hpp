@@ -101,6 +101,7 @@ class SimJob {
     // When it began, as those with failures have told it until it was judged.
     std::map<proto::ClockId, std::map<proto::AgentId, std::chrono::nanoseconds>> uncertainties;
     proto::ClockId clock = 0;  // by which the last one did
+    bool has_failed = false;   // a worker's failure stopped it
 
     void tell(const proto::AgentId& agent, const std::optional<proto::JobTime>& began);
     [[nodiscard]] bool has_told(const proto::AgentId& agent) const;
