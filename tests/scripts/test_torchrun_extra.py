@@ -48,6 +48,15 @@ class TorchrunExtra(unittest.TestCase):
         return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
                               env=wheel_environment.variables() | environment, cwd=self.folder)
 
+    def start_without(self, path):
+        """The command torchrun in an environment that lacks a part."""
+        moved = path.with_name("moved")
+        path.rename(moved)
+        try:
+            return self.run_command(self.torchrun, "s.py")
+        finally:
+            moved.rename(path)
+
     def test_torchrun_and_its_modules_start_workers_by_ddprun_under_the_python_of_the_environment(self):
         script = self.folder / "which.py"
         script.write_text("import os, sys; print(os.environ['DDPRUN_ROUND'], sys.prefix, sys.argv[1:])\n")
@@ -76,23 +85,12 @@ class TorchrunExtra(unittest.TestCase):
             self.assertEqual((done.stdout, done.stderr), (f"{loaded} ['-c', '{word}']\n", ""))
 
     def test_an_environment_without_the_program_tells_it_in_one_line(self):
-        program = self.venv / "bin" / "ddprun"
-        moved = program.with_name("moved")
-        program.rename(moved)
-        try:
-            done = self.run_command(self.torchrun, "s.py")
-        finally:
-            moved.rename(program)
+        done = self.start_without(self.venv / "bin" / "ddprun")
         self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (127, "", 1), done)
 
     def test_without_ddprun_itself_pytorchs_launcher_starts_in_silence(self):
         package, = self.venv.glob("lib/python*/site-packages/ddprun")
-        moved = package.with_name("moved")
-        package.rename(moved)
-        try:
-            done = self.run_command(self.torchrun, "s.py")
-        finally:
-            moved.rename(package)
+        done = self.start_without(package)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "PyTorch ['s.py']\n", ""))
 
     def test_removing_the_package_leaves_every_file_of_pytorch_as_it_was(self):
