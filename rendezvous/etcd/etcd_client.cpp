@@ -49,7 +49,10 @@ EtcdResult<std::monostate> EtcdClient::log_in(SteadyTime end) {
 EtcdResult<std::string> EtcdClient::ask(const char* path, const std::string& body, SteadyTime end) {
   const EtcdConnection::Request request{path, body, token_};
   EtcdFault fault;
-  for (std::size_t tries = 0; tries < members_.size();) {
+  // A certificate that has been accepted, and is renewed now, is not wrong for ever.
+  bool may_trust = !member_host_.empty();
+  std::size_t tries = 0;
+  while (tries < members_.size()) {
     const Endpoint& member = members_[member_];
     const bool is_kept = connection_ != nullptr;
     const SteadyTime deadline = std::min(end, SteadyClock::now() + kMemberLimit);
@@ -66,19 +69,21 @@ EtcdResult<std::string> EtcdClient::ask(const char* path, const std::string& bod
       if (!connection_->is_reusable()) connection_.reset();
       if (answer->status == 200) return std::move(answer->body);
       fault = etcd_fault_of(answer->status, answer->body, to_string(member), access_.words);
-      if (!may_pass(fault)) return fault;
+      if (!is_of_member(fault)) return fault;
     } else {
       fault = connection_->fault_of(answer.error());
       connection_.reset();
-      if (!may_pass(fault)) return fault;
+      if (!is_of_member(fault)) return fault;
       const bool has_ended = is_kept && answer.error() != boost::asio::error::timed_out;
       if (has_ended && SteadyClock::now() < end) continue;  // a new connection to the same one
     }
     connection_.reset();
+    may_trust = may_trust || fault.kind != EtcdFault::Kind::not_trusted;
     member_ = (member_ + 1) % members_.size();
     ++tries;
     if (SteadyClock::now() >= end || is_cancelled_()) break;
   }
+  if (may_trust || tries < members_.size()) fault.kind = EtcdFault::Kind::unreachable;
   return fault;
 }
 

@@ -182,7 +182,7 @@ EtcdFault EtcdConnection::fault_of(const ErrorCode& error) const {
   using Kind = EtcdFault::Kind;
   if (error == http::error::body_limit) return {Kind::too_large, "the answer is too large"};
   if (encryption_ && !encryption_->problem().empty())
-    return {Kind::unreachable,
+    return {Kind::not_trusted,
             fmt::format("etcd at {} cannot be used: {}", member_, encryption_->problem())};
   // etcd closes the connection when one side speaks TLS and the other does not.
   const bool is_no_tls = encryption_ && error == proto::Errc::malformed;

@@ -357,6 +357,8 @@ EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view
           fmt::format("{} answers with HTTP status {}, as no etcd does", member, status)};
 }
 
-bool may_pass(const EtcdFault& fault) { return fault.kind == EtcdFault::Kind::unreachable; }
+bool is_of_member(const EtcdFault& fault) {
+  return fault.kind == EtcdFault::Kind::unreachable || fault.kind == EtcdFault::Kind::not_trusted;
+}
 
 }  // namespace ddprun::rdzv

@@ -33,7 +33,7 @@ EtcdResult<std::string> read_etcd_token(std::string_view body);
 /// Any other status. `member`: HOST:PORT, for people.
 EtcdFault etcd_fault_of(unsigned status, std::string_view body, std::string_view member,
                         const EtcdWords& words);
-/// Whether another member, or the same one later, may answer otherwise.
-bool may_pass(const EtcdFault& fault);
+/// Whether it may be of that member alone: another one may answer.
+bool is_of_member(const EtcdFault& fault);
 
 }  // namespace ddprun::rdzv

@@ -31,7 +31,9 @@ std::string any_addr_like(const std::string& addr) {
 }
 
 bool is_hopeless(const EtcdFault& fault) {
-  return fault.kind == EtcdFault::Kind::needs_user || fault.kind == EtcdFault::Kind::too_old;
+  using Kind = EtcdFault::Kind;
+  return fault.kind == Kind::not_trusted || fault.kind == Kind::needs_user ||
+         fault.kind == Kind::too_old;
 }
 
 }  // namespace

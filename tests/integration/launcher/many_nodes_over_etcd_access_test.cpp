@@ -40,11 +40,17 @@ TEST_CASE("nodes meet over an etcd that speaks TLS and asks for certificates") {
   for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/2 "));
   job.pass_on();  // the next one reads the journal
 
+  // These end at once: nothing that could come within join_timeout would help.
   check_refusal(
       job,
       {"--rdzv-backend=etcd-v2",
-       "--rdzv-conf=join_timeout=2,protocol=https,ca_cert=" + files.authority.file()},
+       "--rdzv-conf=join_timeout=600,protocol=https,ca_cert=" + files.authority.file()},
       "it asks for a certificate: add ssl_cert=FILE and ssl_cert_key=FILE to --rdzv-conf");
+  const TestAuthority other("other");
+  check_refusal(job,
+                {"--rdzv-conf=join_timeout=600,protocol=https,cacert=" + other.file() +
+                 ",cert=" + files.client.certificate + ",key=" + files.client.key},
+                "its certificate is signed by CN=authority, which is not in " + other.file());
   check_refusal(job, {"--rdzv-conf=join_timeout=2"}, "add protocol=https to --rdzv-conf");
   job.end_in_order();
 }

@@ -70,6 +70,28 @@ TEST_CASE("many large answers come through TLS, and a connection is used again")
   }
 }
 
+TEST_CASE("a certificate is wrong only if no member of etcd has ever shown a right one") {
+  tls();
+  ClosedEtcd closed;
+  TestAuthority other("other");
+  const Endpoint member{"127.0.0.1", closed.etcd.port(0)};
+  const Endpoint closed_port{"127.0.0.1", free_ports(1)[0]};
+  const auto kind_of = [](std::vector<Endpoint> members, const rdzv::EtcdAccess& access) {
+    rdzv::EtcdClient client(
+        std::move(members), [] { return false; }, access);
+    const auto page = client.range({"x", "", 1, 0}, RealEtcd::kLimit);
+    REQUIRE_FALSE(page.has_value());
+    return page.error().kind;
+  };
+  using Kind = rdzv::EtcdFault::Kind;
+  const rdzv::EtcdAccess wrong = access_with(other.file(), closed.client);
+  CHECK(kind_of({member}, wrong) == Kind::not_trusted);
+  CHECK(kind_of({member, member}, wrong) == Kind::not_trusted);
+  CHECK(kind_of({member, closed_port}, wrong) == Kind::unreachable);
+  CHECK(kind_of({closed_port, member}, wrong) == Kind::unreachable);
+  CHECK(kind_of({member}, access_with(closed.authority.file())) == Kind::not_trusted);
+}
+
 TEST_CASE("an etcd without TLS is named where it was to have it") {
   tls();
   const RealEtcd etcd(1);

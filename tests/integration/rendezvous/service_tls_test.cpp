@@ -1,7 +1,11 @@
 // A rendezvous service that encrypts its connections, and agents that do and that do not.
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "proto/frame.hpp"
+#include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/served_agents.hpp"
 #include "tests/integration/rendezvous/server_here.hpp"
 #include "tests/integration/rendezvous/service_agent.hpp"
@@ -49,6 +53,13 @@ std::string refusal(rdzv::ServicePlace place) {
   return agent.last<Finished>()->reason;
 }
 
+/// The most memory that this process has had at one time.
+std::size_t peak_bytes() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<std::size_t>(used.ru_maxrss) * 1024;
+}
+
 }  // namespace
 
 TEST_CASE("agents form a round over encrypted connections") {
@@ -70,6 +81,23 @@ TEST_CASE("an agent that does not encrypt is told what it lacks") {
   CHECK_THAT(refusal(place(served, false)),
              Catch::Matchers::Contains("it encrypts its connections; add --rdzv-tls"));
   CHECK(comes(served, "it does not encrypt: it needs --rdzv-tls (rdzvd: --tls)"));
+}
+
+TEST_CASE("of what a client that does not encrypt sends, only its first message is kept") {
+  const std::string hello = R"({"ddprun":"rendezvous","versions":[1,1],)"
+                            R"("nonce":"000102030405060708090a0b0c0d0e0f","run_id":"job"})";
+  const std::string no_hello(proto::kFrameBytesBeforeProof, '{');
+  const bool is_hello = GENERATE(true, false);
+  const std::string first = proto::encode_frame(is_hello ? hello : no_hello);
+  const std::string more(16 << 20, '{');
+  ServedAgents served(settings(true));
+  test::RawClient client(served.server->port());
+  const std::size_t before = peak_bytes();
+  REQUIRE(client.send(first));
+  std::size_t sent = 0;
+  while (sent < 256 << 20 && client.send(more)) sent += more.size();
+  CHECK(sent >= 64 << 20);
+  CHECK(peak_bytes() - before < sent / 2);
 }
 
 TEST_CASE("nodes that wait are told of one that does not encrypt") {
