@@ -16,11 +16,14 @@ from typing import Optional
 
 def program(name: str) -> Optional[pathlib.Path]:
     """The program `name` of this installation; None: pip has not installed one."""
+    # `pip install --target` puts programs beside the packages, and leaves a RECORD with the places that they had before. So this
+    # comes first: what RECORD names may be a program of another installation.
+    places = [pathlib.Path(__file__).resolve().parents[1] / "bin" / name]
     try:
         files = importlib.metadata.files("ddprun") or []
     except importlib.metadata.PackageNotFoundError:
         files = []
-    places = [pathlib.Path(str(file.locate())) for file in files if file.name == name and file.parent.name == "bin"]
+    places += [pathlib.Path(str(file.locate())) for file in files if file.name == name and file.parent.name == "bin"]
     places.append(pathlib.Path(sysconfig.get_path("scripts")) / name)
     for place in places:
         if place.is_file():

@@ -11,6 +11,7 @@ import pathlib
 import platform
 import re
 import resource
+import shlex
 import shutil
 import socket
 import subprocess
@@ -58,6 +59,13 @@ def on_path(name: str, path: str) -> list[pathlib.Path]:
     return found
 
 
+def _to_path(own: Optional[pathlib.Path]) -> str:
+    """What to type, so that the shell finds this ddprun. One outside of an environment is that of pip install --user or --target."""
+    if own is None or (sys.prefix != sys.base_prefix and own.parent == pathlib.Path(sys.prefix).resolve() / "bin"):
+        return "activate the environment"
+    return f"export PATH={shlex.quote(str(own.parent))}:$PATH"
+
+
 def programs() -> Iterator[Finding]:
     own = program("ddprun")
     yield Finding("package", f"{__version__}, {pathlib.Path(__file__).parent}")
@@ -70,11 +78,11 @@ def programs() -> Iterator[Finding]:
         yield trainer(own)
     first = on_path("ddprun", os.environ.get("PATH", ""))
     if not first:
-        yield Finding("on PATH", "no ddprun", "type python -m ddprun, or activate the environment")
+        yield Finding("on PATH", "no ddprun", f"type python -m ddprun, or {_to_path(own)}")
     elif own is not None and first[0].resolve() != own:
         text = _first_line([str(first[0]), "--version"])
         yield Finding("on PATH", f"{first[0]} comes first: {text or 'does not run'}",
-                      f"the command ddprun is that one, not {own}: activate the environment, or change PATH")
+                      f"the command ddprun is that one, not {own}: type python -m ddprun, or {_to_path(own)}")
     else:
         yield Finding("on PATH", str(first[0]))
     yield from torchrun()

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -196,6 +197,53 @@ sys.exit(3 if os.path.exists(ready) else 4)
         self.assertIn("missing from this installation", done.stdout)
         self.assertEqual(module.returncode, 127)
         self.assertEqual(len(module.stderr.splitlines()), 1)
+
+
+@unittest.skipUnless(wheel_environment.has_pip(), "this Python cannot make environments with pip (python3-venv)")
+class Elsewhere(unittest.TestCase):
+    """The wheel in a folder of its own (--target) or below the home (--user): its programs are on no PATH."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name).resolve()
+        cls.wheel = wheel_environment.wheel(cls.folder)
+        cls.venv = cls.folder / "venv"
+        # pip refuses --user where Python does not look there.
+        subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", cls.venv], check=True, capture_output=True)
+        cls.environment = wheel_environment.variables() | {"PATH": "/usr/bin:/bin", "PYTHONUSERBASE": str(cls.folder / "no home")}
+
+    def run_module(self, *words, **environment):
+        return subprocess.run([self.venv / "bin" / "python", "-m", *words], capture_output=True, text=True, check=False, timeout=60,
+                              stdin=subprocess.DEVNULL, env=self.environment | environment, cwd=self.folder)
+
+    def check(self, program, **environment):
+        """The module and the doctor find the program; the doctor prints what to type."""
+        script = self.folder / "which.py"
+        script.write_text("import os, sys; print(os.readlink(f'/proc/{os.getppid()}/exe'), sys.executable)\n")
+        done = self.run_module("ddprun", "--nproc_per_node=1", "--contain=tree", script, **environment)
+        self.assertEqual(done.stdout, f"{program} {self.venv / 'bin' / 'python'}\n", done.stderr)
+        done = self.run_module("ddprun.doctor", **environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, rf"ddprun +{re.escape(str(program))}: ddprun ")
+        self.assertRegex(done.stdout, rf"on PATH +no ddprun\n +-> type python -m ddprun, or export PATH={re.escape(shlex.quote(str(program.parent)))}:\$PATH\n")
+
+    def test_the_module_starts_the_program_that_pip_has_put_into_a_target_folder(self):
+        target = self.folder / "above" / "some" / "target"
+        # The places that are in RECORD, which pip does not rewrite.
+        for other in (self.folder / "above" / "bin", self.folder / "above" / "some" / "bin"):
+            other.mkdir(parents=True)
+            (other / "ddprun").write_text("#!/bin/sh\necho another ddprun\n")
+            (other / "ddprun").chmod(0o755)
+        wheel_environment.pip(self.venv / "bin" / "python", "install", "--no-deps", "--no-index", "--target", target, self.wheel)
+        self.check(target / "bin" / "ddprun", PYTHONPATH=str(target))
+
+    def test_the_module_starts_the_program_that_pip_has_put_below_the_home(self):
+        home = self.folder / "a home"
+        words = ("install", "--user", "--no-deps", "--no-index", self.wheel)
+        wheel_environment.pip(self.venv / "bin" / "python", *words, environment=self.environment | {"PYTHONUSERBASE": str(home)})
+        self.check(home / "bin" / "ddprun", PYTHONUSERBASE=str(home))
 
 
 if __name__ == "__main__":

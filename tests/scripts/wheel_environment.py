@@ -38,9 +38,10 @@ def torchrun_wheel(folder):
     return path
 
 
-def pip(python, *words):
+def pip(python, *words, environment=None):
     """Runs pip without the network; it has to succeed."""
-    done = subprocess.run([python, "-m", "pip", "--disable-pip-version-check", *words], check=False, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([python, "-m", "pip", "--disable-pip-version-check", *words], check=False, capture_output=True, text=True, timeout=300,
+                          env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
