@@ -70,6 +70,8 @@ SUGGESTS = "libssl3 | libssl3t64 | libssl1.1, libmunge2"
 def place(file: File) -> File:
     """Where Debian has a staged file: below usr/, man pages compressed."""
     name = f"usr/{file.name}".replace("share/zsh/site-functions", "share/zsh/vendor-completions")
+    if name == "usr/share/doc/ddprun/README.md":
+        return File(name, file.content.replace(b"](LICENSE)", b"](copyright)"))
     if name.startswith("usr/share/man/"):
         return File(f"{name}.gz", gzip.compress(file.content, 9, mtime=0))
     return File(name, file.content, file.executable)

@@ -48,6 +48,8 @@ def staged(stage: pathlib.Path) -> list[File]:
     for path in stage.rglob("*"):
         if path.is_symlink():
             raise SystemExit(f"package: {path} is a link, which a wheel cannot hold")
+        if path.name == "__pycache__":  # compiled by this machine's Python, so no two builds would have the same bytes
+            raise SystemExit(f"package: {path} has compiled files of Python: leave it out of the installation (CMakeLists.txt)")
         if path.is_file():
             files.append(File(path.relative_to(stage).as_posix(), path.read_bytes(), os.access(path, os.X_OK)))
     return sorted(files, key=lambda file: file.name)

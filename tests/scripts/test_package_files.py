@@ -112,6 +112,36 @@ class Packed(unittest.TestCase):
         self.assertRegex(head, r"(?m)^License-Expression: Apache-2\.0$")
         self.assertEqual(body, (ROOT / "README.md").read_text())
 
+    def stage_documents(self):
+        """Puts what CMakeLists.txt installs as documents into the stage."""
+        folder = self.stage / "share/doc/ddprun"
+        shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+        installed = re.search(r"(?m)^install\(FILES (.*) DESTINATION \$\{CMAKE_INSTALL_DOCDIR\}\)$", (ROOT / "CMakeLists.txt").read_text())
+        for name in installed.group(1).split():
+            shutil.copy(ROOT / name, folder)
+
+    def test_the_documents_of_each_package_link_only_to_files_of_the_package(self):
+        self.stage_documents()
+        staged = package_files.staged(self.stage)
+        packages = {
+            "wheel": package_wheel.wheel_files(staged, ROOT / "python" / "ddprun", "1.2.3", "2.28", "x86_64"),
+            "tarball": package_tarball.tarball_files(staged, "ddprun-1.2.3-linux-x86_64", "2.28", "x86_64"),
+            "deb": package_deb.package_files_of(staged, "ddprun", "1.2.3-1", "Some One <one@some.org>", 1_700_000_000)}
+        for package, files in packages.items():
+            names = {file.name for file in files}
+            links = [(file.name, target) for file in files if file.name.endswith(".md")
+                     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", file.content.decode()) if "://" not in target]
+            self.assertGreater(len(links), 100, package)
+            lost = [f"{name}: {target}" for name, target in links if os.path.normpath(pathlib.PurePath(name).parent / target) not in names]
+            self.assertEqual(lost, [], package)
+
+    def test_compiled_files_of_python_are_neither_installed_nor_packed(self):
+        self.assertRegex((ROOT / "CMakeLists.txt").read_text(), r"(?m)^install\(DIRECTORY docs .* PATTERN __pycache__ EXCLUDE\)$")
+        compiled = self.stage / "share/doc/ddprun/docs/cookbook/examples/__pycache__"
+        compiled.mkdir(parents=True)
+        (compiled / "hello.cpython-311.pyc").touch()
+        self.assertRaisesRegex(SystemExit, "examples/__pycache__ has compiled files", package_files.staged, self.stage)
+
     def test_the_version_is_that_of_the_project(self):
         text = (ROOT / "CMakeLists.txt").read_text()
         self.assertIn(f"project(ddprun VERSION {package_files.version()} ", text)
