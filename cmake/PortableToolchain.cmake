@@ -19,7 +19,8 @@ set(CMAKE_CXX_COMPILER ${package_folder}/tools/zig-c++)
 set(CMAKE_AR ${package_folder}/tools/zig-ar)
 set(CMAKE_RANLIB ${package_folder}/tools/zig-ranlib)
 set(DDPRUN_OWN_CATCH2 ON)  # compiled with the tests
-set(CMAKE_EXE_LINKER_FLAGS_INIT -s)  # the compiler's own libraries bring 48 MB for debuggers
+# Linker flags are in the presets, which also reach a build folder that was configured before: -s, because the compiler's own
+# libraries bring 48 MB for debuggers, and -pie, which this compiler does not choose by itself (for ddprun launcher/ has -no-pie).
 
 # Nothing of this machine: its /usr/include has the headers of its own, newer glibc.
 set(CMAKE_FIND_ROOT_PATH ${package_folder}/headers ${package_folder}/onednn/installed ${package_folder}/catch2)

@@ -34,6 +34,13 @@ class ProgramChecks:
             self.assertIn("GNU_RELRO", text, program.name)
             self.assertRegex(text, r"BIND_NOW|FLAGS_1.*NOW", program.name)
 
+    def test_all_programs_but_ddprun_which_starts_faster_so_are_position_independent(self):
+        types = {}
+        for program in self.programs:
+            text = subprocess.run(["readelf", "-hW", program], check=True, capture_output=True, text=True).stdout
+            types[program.name] = re.search(r"(?m)^ *Type: +(\w+)", text).group(1)
+        self.assertEqual(types, {"ddprun": "EXEC", "rdzvd": "DYN", "train": "DYN"})
+
     def test_no_program_holds_the_path_of_the_sources(self):
         for program in self.programs:
             self.assertNotIn(str(ROOT).encode(), program.read_bytes(), program.name)
