@@ -1,5 +1,6 @@
 #include "agent/control/local_membership.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -24,7 +25,12 @@ void LocalMembership::send(proto::AgentMessage message) {
 void LocalMembership::tell(const rdzv::MembershipEvent& event) {
   auto actions = core_.on(event, Clock::now());
   if (!actions.log.empty()) spdlog::info("{}", actions.log);
-  for (const std::string& warning : actions.warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : actions.warnings) {
+    const bool is_told =
+        std::any_of(actions.sends.begin(), actions.sends.end(),
+                    [&](const rdzv::Send& send) { return rdzv::tells(send, warning); });
+    if (!is_told) spdlog::warn("{}", warning);
+  }
   // In the next turn of the loop, as they would come from another node.
   for (rdzv::Send& send : actions.sends) {
     asio::post(context_, [this, message = std::move(send.message)]() mutable {

@@ -368,7 +368,9 @@ std::string report(const agent::AgentResult& result, int code, const JobFacts& f
     text += fmt::format("ddprun: could not be killed: {}\n", on_screen(process, kTextBytesShown));
   if (result.dropped_bytes > 0)
     text += fmt::format("ddprun: dropped {} bytes of the workers' output\n", result.dropped_bytes);
-  text += unsound_text(finished.unsound);
+  const bool ends_with_reason =
+      finished.outcome == Outcome_::failed && !finished.verdict && !finished.lost_node;
+  text += unsound_text(finished.unsound, ends_with_reason ? finished.reason : "");
   switch (finished.outcome) {
     case Outcome_::succeeded:
       return text + success_line(result);

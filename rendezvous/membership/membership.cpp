@@ -26,6 +26,13 @@ std::string_view to_string(EventKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+bool tells(const Send& send, const std::string& warning) {
+  if (const auto* remark = std::get_if<proto::Remark>(&send.message))
+    return warning.ends_with(remark->text);
+  const auto* finished = std::get_if<proto::Finished>(&send.message);
+  return finished != nullptr && finished->reason.starts_with(warning);
+}
+
 // Rows: JobState. Columns: EventKind. A test compares the table with the one in docs/agent.md.
 const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
     {{&Membership::join_forming, "wait, form if complete"},

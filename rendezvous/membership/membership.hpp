@@ -54,6 +54,9 @@ struct MembershipActions {
   std::vector<std::string> warnings;  ///< a line each, for the people at the service
 };
 
+/// Its agent prints the line of the warning itself: now, or at the end of the job.
+bool tells(const Send& send, const std::string& warning);
+
 enum class JobState {
   forming,   ///< agents join; no workers
   running,   ///< a round is out

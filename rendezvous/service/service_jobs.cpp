@@ -45,11 +45,9 @@ void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event
 bool ServiceCore::is_told_here(const Entry& entry, const MembershipActions& actions,
                                const std::string& warning) const {
   return std::any_of(actions.sends.begin(), actions.sends.end(), [&](const Send& send) {
-    const auto* remark = std::get_if<proto::Remark>(&send.message);
     const Job::Session* session = entry.job.session(send.to);
-    if (remark == nullptr || session == nullptr || !session->contact.connection) return false;
-    return connections_.at(*session->contact.connection).addr.empty() &&
-           warning.ends_with(remark->text);
+    if (session == nullptr || !session->contact.connection) return false;
+    return connections_.at(*session->contact.connection).addr.empty() && tells(send, warning);
   });
 }
 

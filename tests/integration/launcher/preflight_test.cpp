@@ -63,7 +63,9 @@ TEST_CASE("no worker starts on a node that fails its check, which has an exit co
   const auto result = job.run(more, {"print", "worker"});
   INFO(result.err);
   CHECK(result.status == kExitUnsound);
-  CHECK(has(result.err, " failed its check (--preflight): " + why));
+  const std::string told = " failed its check (--preflight): " + why;
+  CHECK(has(result.err, told));
+  CHECK(result.err.find(told) == result.err.rfind(told));  // once
   CHECK_FALSE(has(result.out, "worker"));
 }
 
@@ -217,6 +219,8 @@ TEST_CASE("the node that has the rendezvous ends the job when it fails its check
   const auto first = host.wait();
   const auto second = other.wait();
   INFO(first.err + second.err);
+  for (const std::string& err : {first.err, second.err})
+    CHECK(err.find("exited with code 1: begun") == err.rfind("exited with code 1: begun"));
   CHECK(first.status == kExitUnsound);
   CHECK(second.status == kExitNoRound);
   CHECK(

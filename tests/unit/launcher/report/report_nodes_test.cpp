@@ -60,6 +60,19 @@ TEST_CASE("nodes that were not sound are reported, also after a success") {
   CHECK(json["unsound_nodes"][1]["times"] == 7);
 }
 
+TEST_CASE("a node that was not sound is named once where the job ended because of it") {
+  agent::AgentResult result;
+  result.finished.outcome = Ending::failed;
+  result.finished.unsound = {{"node3", "failed its check (--preflight): no GPU", 1},
+                             {"node4", "failed its check (--preflight)", 2}};
+  const std::string name = GENERATE(as<std::string>(), "node3", "node3-71-c89");
+  const std::string line =
+      name + " failed its check (--preflight): no GPU; the rendezvous runs there, and ends with it";
+  result.finished.reason = line;
+  CHECK(said(result) ==
+        "ddprun: node4 failed its check (--preflight) (2 times)\nddprun: " + line + "\n");
+}
+
 TEST_CASE("the JSON report lists the nodes of the last round") {
   agent::AgentResult result;
   result.node_name = "node0";

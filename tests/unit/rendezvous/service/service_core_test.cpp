@@ -165,6 +165,23 @@ TEST_CASE("people who see the lines of a node at the service are warned once") {
   CHECK(service.warnings.empty() == here);
 }
 
+TEST_CASE("people are not warned at the service of what the end of a node's job there tells them") {
+  const bool here = GENERATE(true, false);
+  ServiceScript service;
+  const auto a = service.open("job", here ? "" : "10.0.0.1");
+  proto::Resume begins;
+  begins.agent = "a";
+  service.say(a, begins);
+  proto::Join join = ServiceScript::join_of("a", nodes(1, 1, 3));
+  join.checks_first = true;
+  service.say(a, 1, join);
+  REQUIRE(service.last<proto::Check>(a) != nullptr);
+  service.say(a, 2, proto::Checked{service.last<proto::Check>(a)->number, false, "no GPU", false});
+  REQUIRE(service.last<proto::Finished>(a) != nullptr);
+  CHECK(service.last<proto::Finished>(a)->reason == "a failed its check (--preflight): no GPU");
+  CHECK(service.warnings.empty() == here);
+}
+
 TEST_CASE("where another service may take the jobs over no connection counts as direct") {
   rdzv::ServiceSettings settings = ServiceScript::with_secret();
   settings.has_standbys = true;
