@@ -8,10 +8,10 @@ from package_files import ROOT, File
 
 # Names the reason where a program would only give an error of the loader.
 CHECK = """#!/bin/sh
-# Prints the version of the programs of this folder, or in one line why they do not run here.
+# Prints one line: the version of the programs of this folder, or why they do not run here.
 program=$(dirname "$0")/bin/ddprun
 if version=$("$program" --version 2>/dev/null); then
-  echo "$version"
+  printf '%s\\n' "$version" | sed 1q
   exit 0
 fi
 fail() { echo "ddprun: $1" >&2; exit 1; }

@@ -193,7 +193,7 @@ class Packed(unittest.TestCase):
 
     def test_the_check_of_a_tarball_prints_the_version_wherever_the_programs_run(self):
         for libc in ("", "echo glibc 2.27", "echo glibc 2.100"):  # it asks for no getconf, and for no version if the programs run
-            done = self.run_check("echo ddprun 1.2.3", libc)
+            done = self.run_check("echo ddprun 1.2.3; echo compiler", libc)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ddprun 1.2.3\n", ""), libc)
 
     def test_the_check_of_a_tarball_reports_in_one_line_why_the_programs_do_not_run(self):
