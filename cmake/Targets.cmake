@@ -86,24 +86,25 @@ function(ddprun_program name)
 endfunction()
 
 # ddprun_texts(NAME PAGE SECTION): the man page PAGE.SECTION and the completions of the program NAME, made by itself, in
-# share/ of its build folder. Tcsh has no folder of its own for completions; its users source the file.
+# share/ of its build folder. The files are named as the page is: a completion named train would be used for every program of that
+# name. Tcsh has no folder of its own for completions; its users source the file.
 function(ddprun_texts name page section)
   set(made ${CMAKE_CURRENT_BINARY_DIR}/share)
   file(MAKE_DIRECTORY ${made})
   add_custom_command(
-    OUTPUT ${made}/${page}.${section} ${made}/${name}.bash ${made}/_${name} ${made}/${name}.fish ${made}/${name}.tcsh
+    OUTPUT ${made}/${page}.${section} ${made}/${page}.bash ${made}/_${page} ${made}/${page}.fish ${made}/${name}.tcsh
     COMMAND ${name} --man > ${made}/${page}.${section}
-    COMMAND ${name} --completion=bash > ${made}/${name}.bash
-    COMMAND ${name} --completion=zsh > ${made}/_${name}
-    COMMAND ${name} --completion=fish > ${made}/${name}.fish
+    COMMAND ${name} --completion=bash > ${made}/${page}.bash
+    COMMAND ${name} --completion=zsh > ${made}/_${page}
+    COMMAND ${name} --completion=fish > ${made}/${page}.fish
     COMMAND ${name} --completion=tcsh > ${made}/${name}.tcsh
     DEPENDS ${name}
     VERBATIM)
   add_custom_target(${name}_share ALL DEPENDS ${made}/${page}.${section})
   set(share ${CMAKE_INSTALL_DATADIR})
   install(FILES ${made}/${page}.${section} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
-  install(FILES ${made}/${name}.bash DESTINATION ${share}/bash-completion/completions RENAME ${name})
-  install(FILES ${made}/_${name} DESTINATION ${share}/zsh/site-functions)
-  install(FILES ${made}/${name}.fish DESTINATION ${share}/fish/vendor_completions.d)
+  install(FILES ${made}/${page}.bash DESTINATION ${share}/bash-completion/completions RENAME ${page})
+  install(FILES ${made}/_${page} DESTINATION ${share}/zsh/site-functions)
+  install(FILES ${made}/${page}.fish DESTINATION ${share}/fish/vendor_completions.d)
   install(FILES ${made}/${name}.tcsh DESTINATION ${share}/ddprun)
 endfunction()

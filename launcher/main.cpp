@@ -218,8 +218,11 @@ int main(int argc, char** argv) {
   switch (options->request) {
     case launcher::Request::short_help:
       return print(launcher::short_help_text());
-    case launcher::Request::help:
-      return print(launcher::help_text());
+    case launcher::Request::help: {
+      if (options->help_topic.empty()) return print(launcher::help_text());
+      const auto shown = launcher::help_on(options->help_topic);
+      return shown.found ? print(shown.text) : fail(launcher::usage_error(shown.text));
+    }
     case launcher::Request::version:
       return print(ddprun::version_text("ddprun"));
     case launcher::Request::man_page:

@@ -6,6 +6,7 @@
 
 #include "base/duration.hpp"
 #include "base/printable.hpp"
+#include "base/texts/help_topic.hpp"
 #include "base/texts/misplaced_option.hpp"
 #include "base/texts/suggest.hpp"
 
@@ -39,6 +40,19 @@ OptionText option_text(const CLI::Option& option) {
   text.default_text = option.get_default_str();
   text.group = option.get_group();
   return text;
+}
+
+/// CLI11 knows --help as a flag: the topic behind = is taken away. Nothing: there is none.
+std::optional<std::string> take_topic(std::vector<std::string>& arguments) {
+  std::optional<std::string> topic;
+  for (std::string& argument : arguments) {
+    const auto equals = argument.find('=');
+    const std::string name = argument.substr(0, equals);
+    if (equals == std::string::npos || (name != "--help" && name != "-h")) continue;
+    if (equals + 1 < argument.size()) topic = argument.substr(equals + 1);
+    argument = name;
+  }
+  return topic;
 }
 
 std::string needs_value(const std::string& name, const CLI::Option& option) {
@@ -100,8 +114,8 @@ void CommandLine::add_own_options() {
       [](const std::string& format) { return has_word(kManFormats, format); },
       [this](const std::string& format) { man_format_ = format; })
       ->expected(0, 1);
-  flag("--version", version_wanted_, "Print version, git state, compiler and libraries");
-  app_.set_help_flag("-h,--help", "Print all options")->group(group_);
+  flag("-V,--version", version_wanted_, "Print version, git state, compiler and libraries");
+  app_.set_help_flag("-h,--help", std::string(kHelpOfHelp))->group(group_);
 }
 
 ProgramText CommandLine::texts() const {
@@ -109,6 +123,10 @@ ProgramText CommandLine::texts() const {
   for (const CLI::Option* option : app_.get_options()) {
     program.options.push_back(option_text(*option));
     OptionText& text = program.options.back();
+    if (option == app_.get_help_ptr()) {
+      text.placeholder = kTopicPlaceholder;
+      text.takes_topic = true;
+    }
     for (const auto& [name, command] : program_.option_examples) {
       if (name == text.names.front()) text.example = command;
     }
@@ -182,6 +200,7 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
   // The value follows = only: CLI11 would take the next word.
   std::replace(reversed.begin(), reversed.end(), std::string("--man"),
                "--man=" + std::string(words_of(kManFormats).front()));
+  const std::optional<std::string> topic = take_topic(reversed);
   // CLI11 would read a flag's value as a truth value, and take the next argument for an empty one,
   // as of a variable that is not set.
   for (auto argument = reversed.rbegin(); argument != reversed.rend(); ++argument) {
@@ -198,7 +217,10 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
   try {
     app_.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    return CommandLineEnd{false, help(texts())};
+    if (!topic) return CommandLineEnd{false, help(texts())};
+    auto shown = topic_help(texts(), *topic);
+    return shown.found ? CommandLineEnd{false, std::move(shown.text)}
+                       : wrong(std::move(shown.text));
   } catch (const CLI::ExtrasError&) {
     return unknown(app_.remaining());
   } catch (const CLI::ParseError& error) {

@@ -2,49 +2,13 @@
 #include <iterator>
 #include <utility>
 
+#include "base/texts/completion_parts.hpp"
 #include "base/texts/program_text.hpp"
 
 namespace ddprun {
 namespace {
 
-bool takes_value(const OptionText& option) {
-  return !option.placeholder.empty() || !option.choices.empty();
-}
-
-/// A value that may stand in the next word is needed.
-bool takes_next_word(const OptionText& option) {
-  return takes_value(option) && !option.value_optional;
-}
-
-bool is_folder(const OptionText& option) {
-  return option.placeholder == "FOLDER" || option.placeholder == "DIR";
-}
-
-bool is_file(const OptionText& option) { return option.placeholder == "FILE"; }
-
-bool is_short(const std::string& name) { return name.size() == 2; }
-
-std::string joined(const std::vector<std::string>& words, std::string_view between) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : std::string(between)) + word;
-  return text;
-}
-
-/// For use inside single quotes; a backslash before each of `special`.
-std::string escaped(std::string_view text, std::string_view special, std::string_view quote) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '\'') {
-      result += quote;
-      continue;
-    }
-    if (special.find(c) != std::string_view::npos) result += '\\';
-    result += c;
-  }
-  return result;
-}
-
-std::string fish_text(std::string_view text) { return escaped(text, "\\", "\\'"); }
+using namespace completions;
 
 /// Also without what _arguments would take apart.
 std::string zsh_text(std::string_view text) { return escaped(text, "\\[]:", "'\\''"); }
@@ -55,18 +19,6 @@ std::vector<std::string> dashed_names(const OptionText& option) {
   std::copy_if(option.names.begin(), option.names.end(), std::back_inserter(names),
                [](const auto& name) { return name.find('_') == std::string::npos; });
   return names;
-}
-
-/// @NAME@, @WITH_VALUE@ and so on become their values.
-std::string filled(std::string_view form,
-                   const std::vector<std::pair<std::string_view, std::string>>& values) {
-  std::string text(form);
-  for (const auto& [name, value] : values) {
-    for (auto at = text.find(name); at != std::string::npos;
-         at = text.find(name, at + value.size()))
-      text.replace(at, name.size(), value);
-  }
-  return text;
 }
 
 /// Sets `option` if its value is being typed, or `program` from PROGRAM (at i) on.
@@ -98,8 +50,8 @@ constexpr std::string_view kBashWalk = R"(  local i=1
 
 constexpr std::string_view kBashOwnProgram =
     R"(  if [[ $option == program && $i -lt $COMP_CWORD && ${COMP_WORDS[i]} == @PROGRAM@ ]]; then
-    # It has a completion of its own, in the file `@PROGRAM@`.
-    declare -F _ddprun_@PROGRAM@ >/dev/null || _comp_load @PROGRAM@ 2>/dev/null || __load_completion @PROGRAM@ 2>/dev/null
+    # It has a completion of its own, in the file `@FILE@`.
+    declare -F _ddprun_@PROGRAM@ >/dev/null || _comp_load @FILE@ 2>/dev/null || __load_completion @FILE@ 2>/dev/null
     ! declare -F _ddprun_@PROGRAM@ >/dev/null || { _ddprun_@PROGRAM@; return; }
   fi
 )";
@@ -134,33 +86,22 @@ _ddprun_@NAME@() {
     [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
 @ELSE_PROGRAM@  fi
 }
-complete -F _ddprun_@NAME@ @NAME@
+@COMPLETE@)";
+
+constexpr std::string_view kBashComplete = "complete -F _ddprun_@NAME@ @NAME@\n";
+
+constexpr std::string_view kBashCompleteOurs =
+    R"(# Other packages have a program of this name, too: only the one beside @LAUNCHER@ is ours.
+_ddprun_@NAME@_is_ours() {
+  local file
+  file=$(type -P @NAME@) && [[ -x ${file%/*}/@LAUNCHER@ ]]
+}
+! _ddprun_@NAME@_is_ours || complete -F _ddprun_@NAME@ @NAME@
 )";
 
 constexpr std::string_view kBashElseProgram = R"(  else
     COMPREPLY=($(compgen -W "@PROGRAMS@" -- "$word") $(compgen -f -- "$word") $(compgen -c -- "$word"))
     compopt -o filenames
-)";
-
-constexpr std::string_view kFishBeforeProgram = R"(# Succeeds as long as PROGRAM has not been typed.
-function @FUNCTION@
-    set -l skip 0
-    for word in (commandline -opc)[2..-1]
-        if test $skip = 1
-            set skip 0
-            continue
-        end
-        switch $word
-            case @WITH_VALUE@
-                set skip 1
-            case --
-                return 1
-            case '-*'
-            case '*'
-                return 1
-        end
-    end
-end
 )";
 
 std::string bash_script(const ProgramText& program) {
@@ -170,8 +111,8 @@ std::string bash_script(const ProgramText& program) {
     const auto names = dashed_names(option);
     all.push_back(names.front() + (takes_next_word(option) ? "=" : ""));
     const std::string place = "      " + joined(names, "|") + ") ";
-    if (!option.choices.empty()) {
-      values += place + "words=\"" + joined(option.choices, " ") + "\" ;;\n";
+    if (const auto words = values_of(program, option); !words.empty()) {
+      values += place + "words=\"" + joined(words, " ") + "\" ;;\n";
     } else if (is_folder(option) || is_file(option)) {
       values += place + "COMPREPLY=($(compgen -" + (is_file(option) ? "f" : "d") +
                 " -- \"$word\")); compopt -o filenames; return ;;\n";
@@ -180,45 +121,56 @@ std::string bash_script(const ProgramText& program) {
   }
   for (const auto& [name, meaning] : program.own_programs) {
     programs.push_back(name);
-    own_programs += filled(kBashOwnProgram, {{"@PROGRAM@", name}});
+    own_programs +=
+        filled(kBashOwnProgram, {{"@PROGRAM@", name}, {"@FILE@", program.name + "-" + name}});
   }
   const bool walks = program.takes_program;
-  return filled(kBashScript,
-                {{"@PLACE@", std::string(walks ? kBashWalk : kBashLookBack)},
-                 {"@ELSE_OPTIONS@",
-                  walks ? "  elif [[ $word == -* && $option != program ]]; then" : "  else"},
-                 {"@ELSE_PROGRAM@", std::string(walks ? kBashElseProgram : "")},
-                 {"@OWN_PROGRAMS@", own_programs},
-                 {"@PROGRAMS@", joined(programs, " ")},
-                 {"@WITH_VALUE@", joined(with_value, "|")},
-                 {"@VALUES@", values},
-                 {"@OPTIONS@", joined(all, " ")},
-                 {"@NAME@", program.name}});
+  return filled(
+      kBashScript,
+      {{"@PLACE@", std::string(walks ? kBashWalk : kBashLookBack)},
+       {"@ELSE_OPTIONS@",
+        walks ? "  elif [[ $word == -* && $option != program ]]; then" : "  else"},
+       {"@ELSE_PROGRAM@", std::string(walks ? kBashElseProgram : "")},
+       {"@OWN_PROGRAMS@", own_programs},
+       {"@PROGRAMS@", joined(programs, " ")},
+       {"@WITH_VALUE@", joined(with_value, "|")},
+       {"@VALUES@", values},
+       {"@OPTIONS@", joined(all, " ")},
+       {"@COMPLETE@", std::string(program.launcher.empty() ? kBashComplete : kBashCompleteOurs)},
+       {"@LAUNCHER@", program.launcher},
+       {"@NAME@", program.name}});
 }
 
-std::string zsh_value(const OptionText& option) {
+std::string zsh_value(const ProgramText& program, const OptionText& option) {
   if (is_folder(option)) return ":folder:_files -/";
   if (is_file(option)) return ":file:_files";
   const std::string& label =
       option.placeholder.empty() ? option.names.front().substr(2) : option.placeholder;
-  const std::string words = option.choices.empty() ? "" : "(" + joined(option.choices, " ") + ")";
-  return ":" + escaped(label, ":", "") + ":" + words;
+  const auto words = values_of(program, option);
+  return ":" + escaped(label, ":", "") + ":" +
+         (words.empty() ? "" : "(" + joined(words, " ") + ")");
 }
 
 std::string zsh_script(const ProgramText& program) {
-  std::string text = "#compdef " + program.name + "\n# zsh completion for " + program.name +
-                     "; generated by " + program.name +
-                     " --completion=zsh\n"
-                     "# -S: nothing is an option after --; (-): nor after PROGRAM.\n"
-                     "_arguments -S";
+  const bool is_alone = program.launcher.empty();
+  std::string text = (is_alone ? "#compdef " + program.name : "#autoload") +
+                     "\n# zsh completion for " + program.name + "; generated by " + program.name +
+                     " --completion=zsh\n";
+  if (!is_alone)
+    text += "# Behind " + program.launcher +
+            ": other packages have a program of this name, too. For the name alone:\n# compdef _" +
+            program.page + " " + program.name + "\n";
+  text +=
+      "# -S: nothing is an option after --; (-): nor after PROGRAM.\n"
+      "_arguments -S";
   for (const auto& option : program.options) {
     const std::string meaning = "[" + zsh_text(option.help) + "]";
     for (const auto& name : option.names) {
       std::string spec = name + meaning;
-      if (option.value_optional) {
-        spec = name + "=-" + meaning + ":" + zsh_value(option);
+      if (is_value_optional(option)) {
+        if (!is_short(name)) spec = name + "=-" + meaning + ":" + zsh_value(program, option);
       } else if (takes_value(option)) {
-        spec = name + (is_short(name) ? "+" : "=") + meaning + zsh_value(option);
+        spec = name + (is_short(name) ? "+" : "=") + meaning + zsh_value(program, option);
       }
       text += " \\\n  '" + spec + "'";
     }
@@ -227,45 +179,14 @@ std::string zsh_script(const ProgramText& program) {
   text += " \\\n  '(-)1:program: _alternative";
   for (const auto& [name, meaning] : program.own_programs)
     text += " \"bundled:" + meaning + ":(" + name + ")\"";
+  std::string arguments = "_normal";
+  for (const auto& [name, meaning] : program.own_programs)
+    arguments = "if [[ $words[1] == " + name + " ]]; then _" + program.name + "-" + name +
+                "; else " + arguments + "; fi";
   return text +
          " \"files:file:_files\" \"commands:command:_command_names -e\"' \\\n"
-         "  '*::arguments:_normal'\n";
-}
-
-std::string fish_value(const OptionText& option) {
-  if (!takes_next_word(option)) return "";
-  if (is_file(option)) return " -r -F";
-  if (is_folder(option)) return " -x -a '(__fish_complete_directories)'";
-  return " -x" + (option.choices.empty() ? "" : " -a '" + joined(option.choices, " ") + "'");
-}
-
-std::string fish_script(const ProgramText& program) {
-  std::string text = "# fish completion for " + program.name + "; generated by " + program.name +
-                     " --completion=fish\n";
-  std::string start = "complete -c " + program.name;
-  if (program.takes_program) {
-    const std::string function = "__" + program.name + "_before_program";
-    std::vector<std::string> with_value;
-    for (const auto& option : program.options) {
-      if (takes_next_word(option))
-        with_value.insert(with_value.end(), option.names.begin(), option.names.end());
-    }
-    text += filled(kFishBeforeProgram,
-                   {{"@FUNCTION@", function}, {"@WITH_VALUE@", joined(with_value, " ")}});
-    start += " -n " + function;
-    for (const auto& [name, meaning] : program.own_programs)
-      text += start + " -a " + name + " -d '" + fish_text(meaning) + "'\n";
-    text += start + " -a '(__fish_complete_command)'\n";
-  } else {
-    text += start + " -f\n";
-  }
-  for (const auto& option : program.options) {
-    text += start;
-    for (const auto& name : option.names)
-      text += is_short(name) ? " -s " + name.substr(1) : " -l " + name.substr(2);
-    text += fish_value(option) + " -d '" + fish_text(option.help) + "'\n";
-  }
-  return text;
+         "  '*::arguments:{" +
+         arguments + "}'\n";
 }
 
 /// For use inside single quotes with @ between the parts of a rule.
@@ -275,12 +196,19 @@ std::string tcsh_text(std::string_view text) {
   return result;
 }
 
-std::string tcsh_value(const OptionText& option) {
-  if (!option.choices.empty()) return "(" + joined(option.choices, " ") + ")";
+std::string tcsh_value(const ProgramText& program, const OptionText& option) {
+  if (const auto words = values_of(program, option); !words.empty())
+    return "(" + joined(words, " ") + ")";
   if (is_folder(option)) return "d";
   if (is_file(option)) return "f";
   return "x:" + tcsh_text(option.placeholder + ": " + option.help);
 }
+
+constexpr std::string_view kTcshOurs =
+    R"(# Other packages have a program of this name, too: only the one beside @LAUNCHER@ is ours.
+set _ddprun_file = `which @NAME@`
+if ( -x $_ddprun_file[$#_ddprun_file]:h/@LAUNCHER@ ) then
+)";
 
 /// Tcsh takes the first rule that fits and offers one kind of words; it does not know where PROGRAM
 /// is.
@@ -288,9 +216,11 @@ std::string tcsh_script(const ProgramText& program) {
   std::string text =
       "# tcsh completion for " + program.name + "; generated by " + program.name +
       " --completion=tcsh\n"
-      "# n: after this word; c: after this beginning of a word; C: in it; p: elsewhere.\n"
-      "complete " +
-      program.name;
+      "# n: after this word; c: after this beginning of a word; C: in it; p: elsewhere.\n";
+  const bool is_alone = program.launcher.empty();
+  if (!is_alone)
+    text += filled(kTcshOurs, {{"@NAME@", program.name}, {"@LAUNCHER@", program.launcher}});
+  text += "complete " + program.name;
   std::vector<std::string> all;
   for (const auto& option : program.options) {
     all.push_back(option.names.front());
@@ -298,13 +228,14 @@ std::string tcsh_script(const ProgramText& program) {
     for (std::string name : dashed_names(option)) {
       for (auto at = name.find('-', 2); at != std::string::npos; at = name.find('-', at + 4))
         name.replace(at, 1, "[-_]");
-      const std::string value = tcsh_value(option);
+      const std::string value = tcsh_value(program, option);
       if (takes_next_word(option)) text += " \\\n  'n@" + name + "@" + value + "@'";
       if (!is_short(name) && value[0] != 'x') text += " \\\n  'c@" + name + "=@" + value + "@'";
     }
   }
   return text + " \\\n  'C@-@(" + joined(all, " ") + ")@' \\\n  'p@*@" +
-         (program.takes_program ? "f" : "n") + "@'\n";
+         (program.takes_program ? "f" : "n") + "@'\n" +
+         (is_alone ? "" : "endif\nunset _ddprun_file\n");
 }
 
 }  // namespace

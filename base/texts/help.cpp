@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/texts/help_topic.hpp"
 #include "base/texts/program_text.hpp"
 
 namespace ddprun {
@@ -49,21 +50,32 @@ std::string entry(std::string_view left, std::string_view right, std::size_t col
   return line + wrapped(right, column, column);
 }
 
-std::string option_entry(const OptionText& option) {
-  std::string short_name = "    ";
-  std::string also;
+/// Beside the first one; without those that only have underscores in place of dashes.
+struct OtherNames {
+  std::string short_name;  ///< `-t, `
+  std::string long_names;  ///< with commas between them
+};
+
+OtherNames other_names(const OptionText& option) {
+  OtherNames others;
   for (const auto& name : option.names) {
     if (name.size() == 2) {
-      short_name = name + ", ";
+      others.short_name = name + ", ";
     } else if (name != option.names.front() && name.find('_') == std::string::npos) {
-      also += (also.empty() ? "; also " : ", ") + name;
+      others.long_names += (others.long_names.empty() ? "" : ", ") + name;
     }
   }
+  return others;
+}
+
+std::string option_entry(const OptionText& option) {
+  OtherNames others = other_names(option);
+  others.short_name.resize(4, ' ');
   std::string right = option.help;
   if (!option.default_text.empty()) right += " (default: " + option.default_text + ")";
-  right += also;
+  if (!others.long_names.empty()) right += "; also " + others.long_names;
   if (!option.no_effect.empty()) right += "; no effect: " + option.no_effect;
-  return entry(short_name + option.names.front() + value_hint(option), right, kHelpColumn);
+  return entry(others.short_name + option.names.front() + value_hint(option), right, kHelpColumn);
 }
 
 std::string section(const TextSection& section) {
@@ -74,9 +86,18 @@ std::string section(const TextSection& section) {
   return text;
 }
 
+std::string option_group(const ProgramText& program, std::string_view title) {
+  std::string text;
+  for (const auto& option : program.options) {
+    if (option.group == title) text += option_entry(option);
+  }
+  return text.empty() ? text : "\n" + std::string(title) + "\n" + text;
+}
+
 }  // namespace
 
 std::string value_hint(const OptionText& option) {
+  if (option.takes_topic) return "[=" + option.placeholder + "]";
   std::string hint = option.placeholder;
   for (const auto& choice : option.choices) {
     if (option.value_optional && choice == option.choices.front()) continue;
@@ -91,18 +112,39 @@ std::string help(const ProgramText& program) {
   text += "\nExamples\n";
   for (const auto& [command, meaning] : program.examples)
     text += "  " + command + "\n      " + wrapped(meaning, 6, 6);
-  std::string_view group;
+  std::string_view before;
   for (const auto& option : program.options) {
-    if (option.group != group) text += "\n" + option.group + "\n";
-    text += option_entry(option);
-    group = option.group;
+    if (option.group != before) text += option_group(program, option.group);
+    before = option.group;
   }
   for (const auto& part : program.sections) {
     if (part.in_help) text += section(part);
   }
   std::string rules(kOptionRules);
   if (!program.option_rules.empty()) rules += " " + program.option_rules;
-  return text + "\n" + paragraphs(rules + " --man has more.", 0);
+  return text + "\n" + paragraphs(rules + " --man has more.\n" + topics_sentence(program), 0);
+}
+
+std::string help_part(const ProgramText& program, std::string_view title) {
+  std::string text = option_group(program, title);
+  for (const auto& part : program.sections) {
+    if (part.title == title) text += section(part);
+  }
+  return text.substr(std::min<std::size_t>(text.size(), 1));  // without the empty line before it
+}
+
+std::string help_of_option(const OptionText& option) {
+  const OtherNames others = other_names(option);
+  std::string text = others.short_name + option.names.front() + value_hint(option) + "\n" +
+                     paragraphs(option.help + ".", 2);
+  text += paragraphs(option.more, 2);
+  if (!option.no_effect.empty())
+    text += paragraphs("It has no effect: " + option.no_effect + ".", 2);
+  if (!others.long_names.empty()) text += paragraphs("Also " + others.long_names + ".", 2);
+  if (!option.default_text.empty()) text += paragraphs("Default: " + option.default_text + ".", 2);
+  if (!option.variable.empty()) text += paragraphs("Variable: " + option.variable + ".", 2);
+  if (!option.example.empty()) text += "\n  " + option.example + "\n";
+  return text;
 }
 
 }  // namespace ddprun

@@ -96,7 +96,7 @@ std::string roff_entry(const OptionText& option) {
   std::string names;
   for (const auto& name : option.names) names += (names.empty() ? "" : ", ") + bold(name);
   const std::string hint = value_hint(option);
-  const bool free = !option.placeholder.empty() && option.choices.empty();
+  const bool free = !option.placeholder.empty() && option.choices.empty() && !option.takes_topic;
   std::string text = ".TP\n" + names + (free ? "=" + italic(hint.substr(1)) : roff(hint)) + "\n" +
                      prose(option.help) + ".\n";
   if (!option.more.empty()) text += prose(option.more) + "\n";

@@ -26,6 +26,8 @@ struct OptionText {
   std::vector<std::string> choices{};
   /// The option alone means the first of `choices`, which need not be typed.
   bool value_optional = false;
+  /// The value is optional, and one of the topics of the help (base/texts/help_topic.hpp).
+  bool takes_topic = false;
   /// One sentence, no full stop.
   std::string help{};
   /// Further sentences, for the man page.
@@ -74,17 +76,32 @@ struct ProgramText {
   std::vector<Term> option_examples{};
   std::vector<TextSection> sections{};
   std::string see_also{};
+  /// The words of a group or a section in --help=WORD, `a|b`; the term is its title, and the first
+  /// word is shown. Without an entry it is the first word of the title. What shares a word is shown
+  /// together.
+  std::vector<Term> topics{};
+  /// Not empty: the program of ours that starts this one. Other packages have programs of the same
+  /// name, so the completions are for `LAUNCHER NAME`, and for NAME alone only if the one on PATH
+  /// is in the launcher's folder.
+  std::string launcher{};
   /// A PROGRAM follows the options, and what follows it is not ours.
   bool takes_program = false;
-  /// Programs of ours that may be PROGRAM; each has a completion of its own.
+  /// Programs of ours that may be PROGRAM; each has a completion of its own, in a file named as its
+  /// page is (NAME-PROGRAM).
   std::vector<Term> own_programs{};
 };
 
-/// What stands behind the name: `=N`, `=prefix|raw`, `[=json]` or nothing.
+/// What stands behind the name: `=N`, `=prefix|raw`, `[=json]`, `[=TOPIC]` or nothing.
 std::string value_hint(const OptionText& option);
 
 /// No line is longer than 80 columns, except where the program's own lines are.
 std::string help(const ProgramText& program);
+
+/// One group or section as `help` shows it, with its heading. Empty: it has no such title.
+std::string help_part(const ProgramText& program, std::string_view title);
+
+/// One option with all that its manual page has: sentences, default, variable, example.
+std::string help_of_option(const OptionText& option);
 
 /// Roff with the man macros: for a file or `man -l -`.
 std::string man_page(const ProgramText& program);
@@ -97,8 +114,8 @@ std::string markdown_page(const ProgramText& program);
 inline constexpr std::string_view kManFormats = "roff|markdown";
 std::string page_in(const ProgramText& program, std::string_view format);
 
-/// The script for `bash`, `zsh`, `fish` or `tcsh`; empty for any other shell. Bash's function is
-/// `_ddprun_NAME`.
+/// The script for `bash`, `zsh`, `fish` or `tcsh`; empty for any other shell. The function is
+/// `_ddprun_NAME` in bash and `_PAGE` in zsh, where it is the name of the file, too.
 std::string completion(const ProgramText& program, std::string_view shell);
 
 }  // namespace ddprun

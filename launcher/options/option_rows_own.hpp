@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/texts/help_topic.hpp"
 #include "launcher/options/enum_words.hpp"
 #include "launcher/options/option_table.hpp"
 
@@ -51,6 +52,7 @@ inline constexpr std::array kOwnRows = {
     },
     OptionRow{
         .name = "version",
+        .short_name = 'V',
         .type = ValueType::flag,
         .group = OptionGroup::ourselves,
         .help = "Print version, git state, compiler, libraries and protocols",
@@ -60,10 +62,15 @@ inline constexpr std::array kOwnRows = {
     OptionRow{
         .name = "help",
         .short_name = 'h',
-        .type = ValueType::flag,
+        .type = ValueType::optional_topic,
         .group = OptionGroup::ourselves,
-        .help = "--help prints all options, -h the most common ones",
-        .example = "ddprun --help",
+        .placeholder = kTopicPlaceholder,
+        .help = "--help prints all options, --help=TOPIC a group or an option, -h the most common "
+                "ones",
+        .more = "--help=streams shows the options of one group, --help=tee one option with an "
+                "example. --help names the groups at its end. If a group and an option have the "
+                "same name, both are shown; --help=--gpus shows only the option.",
+        .example = "ddprun --help=streams",
         .ends = true,
     },
 };

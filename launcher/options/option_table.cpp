@@ -56,6 +56,7 @@ OptionText option_text(const OptionRow& row) {
           .placeholder = std::string(row.placeholder),
           .choices = {choices.begin(), choices.end()},
           .value_optional = row.type == ValueType::optional_choice,
+          .takes_topic = row.type == ValueType::optional_topic,
           .help = std::string(row.help),
           .more = std::string(row.more),
           .default_text = std::string(shown),

@@ -23,6 +23,7 @@ enum class ValueType {
   text,             ///< anything
   choice,           ///< one of `choices`
   optional_choice,  ///< `--x` alone means the first of `choices`, `--x=v` one of them
+  optional_topic,   ///< `--x` alone is an empty text, `--x=v` a topic of the help
   seconds,          ///< a decimal number, 0 or more; seconds, or with a unit ms, s, m, h
   seconds_or_word,  ///< the same, or one of `choices`
 };
@@ -91,8 +92,9 @@ class TypedRef : public RowRef {
 using FlagRef = TypedRef<ValueType::flag>;
 using IntegerRef = TypedRef<ValueType::integer, ValueType::count, ValueType::count_or_word>;
 using SecondsRef = TypedRef<ValueType::seconds, ValueType::seconds_or_word>;
-using TextRef = TypedRef<ValueType::text, ValueType::choice, ValueType::optional_choice,
-                         ValueType::count_or_word, ValueType::indexes_or_word>;
+using TextRef =
+    TypedRef<ValueType::text, ValueType::choice, ValueType::optional_choice,
+             ValueType::optional_topic, ValueType::count_or_word, ValueType::indexes_or_word>;
 
 /// All rows, in the order of the help.
 std::span<const OptionRow> option_table();

@@ -112,6 +112,7 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
                         "numbers from 0, each once, as in " + std::string(row.placeholder) +
                             ", or " + choice_list(row));
     case ValueType::text:
+    case ValueType::optional_topic:
       return std::string(text);
     case ValueType::choice:
     case ValueType::optional_choice:

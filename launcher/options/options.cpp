@@ -235,6 +235,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
                                       const Environment& environment) {
   LaunchOptions options;
   options.request = request_of(parsed);
+  options.help_topic = parsed.text("help");
   options.man_format = parsed.text("man");
   options.completion_shell = parsed.text("completion");
   options.warnings = parsed.warnings;

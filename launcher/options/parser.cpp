@@ -232,6 +232,8 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
   if (row.type == ValueType::flag) {
     if (value) return usage_error(spelling + " takes no value: write " + spelling + " alone");
     slot.text = "1";
+  } else if (row.type == ValueType::optional_topic && !value) {
+    slot.text.clear();
   } else {
     if (!value && row.type == ValueType::optional_choice)
       value = std::string(choices_of(row).front());

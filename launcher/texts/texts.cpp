@@ -2,10 +2,12 @@
 
 #include "base/texts/program_text.hpp"
 #include "launcher/options/option_table.hpp"
+#include "launcher/texts/exit_code_texts.hpp"
 
 namespace ddprun::launcher {
 namespace {
 
+constexpr const char* kProgramTitle = "How PROGRAM is found";
 constexpr const char* kProgramRules =
     "A name with a slash is that file: .py, .pyc and .pyz run under Python, an executable file by "
     "itself.\n"
@@ -43,21 +45,15 @@ TextSection environment_section() {
 }
 
 TextSection exit_section() {
-  return {.title = "Exit status",
-          .text =
-              "A failed job ends with the culprit's exit code, or 128 + its signal. A worker may "
-              "itself exit with any of the codes below. ddprun's own codes:",
-          .terms = {
-              {"0", "All workers ended with 0, or there was nothing to start (--help, --dry-run)"},
-              {"1", "A text (--help, --dry-run) could not be written to stdout"},
-              {"2", "The command line is wrong; nothing was started"},
-              {"69",
-               "The job could not start or go on: too few nodes joined, a port is in use, a limit "
-               "of files or threads is too low"},
-              {"70", "Internal failure: the agent was killed or stuck, or ddprun got no memory"},
-              {"71", "Processes of the job could not be killed"},
-              {"126", "PROGRAM was found, but cannot be executed"},
-              {"127", "PROGRAM, or the Python that it needs, was not found"}}};
+  TextSection section{
+      .title = "Exit status",
+      .text =
+          "A failed job ends with the culprit's exit code, or 128 + its signal. A worker may "
+          "itself exit with any of the codes below. ddprun's own codes:",
+      .terms = {}};
+  for (const auto& [code, meaning] : kExitCodeTexts)
+    section.terms.push_back({std::to_string(code), std::string(meaning)});
+  return section;
 }
 
 ProgramText program_text() {
@@ -87,10 +83,14 @@ ProgramText program_text() {
           "Long names can be shortened if they stay unambiguous. If an option is repeated, the "
           "last one counts. torchrun's variables PET_NAME give defaults.",
       .options = {},
-      .sections = {{.title = "How PROGRAM is found", .text = kProgramRules, .terms = {}},
+      .sections = {{.title = kProgramTitle, .text = kProgramRules, .terms = {}},
                    environment_section(),
                    exit_section()},
       .see_also = "ddprun-train(1), rdzvd(8)",
+      .topics = {{std::string(group_title(OptionGroup::streams)), "streams|logs"},
+                 {std::string(group_title(OptionGroup::failures)), "failures|restarts"},
+                 {std::string(group_title(OptionGroup::rendezvous)), "rendezvous|store|nodes"},
+                 {kProgramTitle, "program"}},
       .takes_program = true,
       .own_programs = {{"train", "bundled trainer"}}};
   for (const auto& row : option_table()) program.options.push_back(option_text(row));
@@ -124,11 +124,13 @@ starts them again if one fails. Command lines for torchrun work unchanged.
   --report=FILE                    write how the job ended to FILE, as JSON
   --dry-run                        show what would be started and why
 
-ddprun --help lists all options, ddprun --man | man -l - explains them.
+ddprun --help lists all options, --help=streams one group; --man explains them.
 )";
 }
 
 std::string help_text() { return help(program_text()); }
+
+TopicHelp help_on(std::string_view topic) { return topic_help(program_text(), topic); }
 
 std::string man_page(std::string_view format) { return page_in(program_text(), format); }
 

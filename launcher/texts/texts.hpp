@@ -5,10 +5,15 @@
 #include <string>
 #include <string_view>
 
+#include "base/texts/help_topic.hpp"
+
 namespace ddprun::launcher {
 
 /// Examples first, then the options by group; no line is longer than 80 columns, no colours.
 std::string help_text();
+
+/// One group, section or option.
+TopicHelp help_on(std::string_view topic);
 
 /// What most jobs need, in 25 lines of at most 80 columns.
 std::string short_help_text();

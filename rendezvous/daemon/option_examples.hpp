@@ -53,7 +53,7 @@ inline std::vector<Term> option_examples() {
       {"--completion", "rdzvd --completion=bash"},
       {"--man", "rdzvd --man | man -l -"},
       {"--version", "rdzvd --version"},
-      {"--help", "rdzvd --help"},
+      {"--help", "rdzvd --help=limits"},
   };
 }
 

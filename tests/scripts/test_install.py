@@ -74,9 +74,9 @@ class Installed(unittest.TestCase):
     def test_manual_pages_and_completions_of_all_programs_are_installed(self):
         pages = ("man1/ddprun.1", "man1/ddprun-train.1", "man8/rdzvd.8")
         for name in [*(f"share/man/{page}" for page in pages), *(
-                f"share/{place}" for program in ("ddprun", "train", "rdzvd") for place in (
-                    f"bash-completion/completions/{program}", f"zsh/site-functions/_{program}",
-                    f"fish/vendor_completions.d/{program}.fish", f"ddprun/{program}.tcsh"))]:
+                f"share/{place}" for page, program in (("ddprun", "ddprun"), ("ddprun-train", "train"), ("rdzvd", "rdzvd"))
+                for place in (f"bash-completion/completions/{page}", f"zsh/site-functions/_{page}",
+                              f"fish/vendor_completions.d/{page}.fish", f"ddprun/{program}.tcsh"))]:
             self.assertTrue((self.prefix / name).is_file(), name)
             self.assertGreater((self.prefix / name).stat().st_size, 200, name)
 

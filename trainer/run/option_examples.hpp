@@ -87,7 +87,7 @@ inline std::vector<Term> option_examples() {
       {"--completion", "ddprun train --completion=bash"},
       {"--man", "ddprun train --man | man -l -"},
       {"--version", "ddprun train --version"},
-      {"--help", "ddprun train --help"},
+      {"--help", "ddprun train --help=optimizer"},
   };
 }
 

@@ -46,7 +46,9 @@ inline ProgramText program_text() {
                               {"2", "Unusable options, data or checkpoint"},
                               {"75", "Another worker was lost"},
                               {"128+N", "Stopped by signal N"}}}},
-      .see_also = "ddprun(1)"};
+      .see_also = "ddprun(1)",
+      .topics = {{"What to train", "task"}},
+      .launcher = "ddprun"};
 }
 
 }  // namespace ddprun::trainer

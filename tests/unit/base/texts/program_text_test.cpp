@@ -73,6 +73,8 @@ Exit status
 
 Names have dashes or underscores (--like-this, --like_this). A value follows =
 or is the next word. The cook decides. --man has more.
+--help=GROUP shows one group: stove, kitchen, exit, notes. --help=OPTION shows
+one option with an example, as in --help=heat.
 )");
 }
 

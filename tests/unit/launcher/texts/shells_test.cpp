@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "base/texts/program_text.hpp"
@@ -71,6 +72,8 @@ TEST_CASE("bash completes options, their values, PROGRAM and files in their plac
   CHECK(bash_offers(dir, "ddprun --output =") == "prefix raw pty pipe\n");
   CHECK(bash_offers(dir, "ddprun --output p") == "prefix pty pipe\n");
   CHECK(bash_offers(dir, "ddprun --dry-run = j") == "json\n");
+  CHECK(bash_offers(dir, "ddprun --help = stre") == "streams\n");
+  CHECK(bash_offers(dir, "ddprun --help = max-r") == "max-restarts\n");
   CHECK(bash_offers(dir, "ddprun --nproc-per-node = 2 -m --max-r") == "--max-restarts=\n");
   CHECK(bash_offers(dir, "ddprun --dry-run --max-r") == "--max-restarts=\n");
   std::filesystem::create_directory(dir / "logs");
@@ -119,13 +122,84 @@ TEST_CASE("bash hands over to the completion of the bundled trainer behind it") 
   CHECK(run(dir, "bash ./ask.bash").output == "asked for --ep\n\n");
 }
 
-TEST_CASE("zsh reads its completion script") {
+namespace {
+
+/// A program of ours that is started by ddprun, with a name that others have, too.
+const ddprun::ProgramText kTrain{.name = "train",
+                                 .page = "ddprun-train",
+                                 .options = {{.names = {"--epochs"}, .placeholder = "N"},
+                                             {.names = {"--best"}, .choices = {"loss", "f1"}}},
+                                 .launcher = "ddprun"};
+
+/// `train` in the folder bin, where ddprun is beside it if it is ours.
+void make_train(const ddprun::test::TempDir& dir, bool is_ours) {
+  std::filesystem::create_directory(dir / "bin");
+  for (const std::string name : {"train", "ddprun"}) {
+    if (name == "ddprun" && !is_ours) continue;
+    write(dir / "bin" / name, "#!/bin/sh\n");
+    std::filesystem::permissions(dir / "bin" / name, std::filesystem::perms::owner_all);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("bash loads the completion of the bundled trainer by a name that no other program has") {
+  const ddprun::test::TempDir dir;
+  need(dir, "bash");
+  write(dir / "ddprun.bash", completion_script("bash"));
+  write(dir / "ddprun-train", completion(kTrain, "bash"));
+  write(dir / "ask.bash",
+        "source ./ddprun.bash\ncompopt() { :; }\n_comp_load() { source ./$1; }\n"
+        "COMP_WORDS=(ddprun train --ep) COMP_CWORD=2\n_ddprun_ddprun\necho \"${COMPREPLY[*]}\"\n");
+  CHECK(run(dir, "bash ./ask.bash").output == "--epochs=\n");
+}
+
+TEST_CASE("bash completes a program by a name that others have only beside its launcher") {
+  const bool is_ours = GENERATE(true, false);
+  CAPTURE(is_ours);
+  const ddprun::test::TempDir dir;
+  need(dir, "bash");
+  make_train(dir, is_ours);
+  write(dir / "ask.bash", completion(kTrain, "bash") + "complete -p train\n");
+  const Ran ran = run(dir, "env PATH=$PWD/bin:$PATH bash ./ask.bash");
+  CHECK((ran.output == "complete -F _ddprun_train train\n") == is_ours);
+}
+
+TEST_CASE("zsh reads its completion scripts, and that of train is for no command by itself") {
   const ddprun::test::TempDir dir;
   need(dir, "zsh");
   write(dir / "_ddprun", completion_script("zsh"));
-  const Ran ran = run(dir, "zsh -n ./_ddprun");
-  CHECK(ran.exit_code == 0);
-  CHECK(ran.output.empty());
+  write(dir / "_ddprun-train", completion(kTrain, "zsh"));
+  for (const std::string name : {"_ddprun", "_ddprun-train"}) {
+    const Ran ran = run(dir, "zsh -n ./" + name);
+    CHECK(ran.exit_code == 0);
+    CHECK(ran.output.empty());
+  }
+  write(dir / "ask.zsh",
+        "fpath=($PWD $fpath)\nautoload -Uz compinit && compinit -u -d ./dump\n"
+        "echo ${_comps[ddprun]} ${_comps[train]:-none} $+functions[_ddprun-train]\n");
+  CHECK(run(dir, "zsh -f ./ask.zsh").output == "_ddprun none 1\n");
+}
+
+TEST_CASE("zsh completes the options of the bundled trainer behind ddprun") {
+  const ddprun::test::TempDir dir;
+  need(dir, "zsh");
+  write(dir / "_ddprun", completion_script("zsh"));
+  write(dir / "_ddprun-train", completion(kTrain, "zsh"));
+  ddprun::test::OnTerminal shell({"env", "TERM=dumb", "zsh", "-f"}, "");
+  shell.type("PS1=; cd " + dir.path().string() +
+             "; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -d ./dump; ddprun() echo "
+             "got: $@; echo lo''aded\n");
+  REQUIRE(shell.wait_for("loaded\r\n"));
+  for (const auto& [typed, line] : std::map<std::string, std::string>{
+           {"train --ep\t3", "train --epochs=3"}, {"--help=stre\t", "--help=streams"}}) {
+    shell.shown.clear();
+    shell.type("ddprun " + typed + "\n");
+    INFO(shell.shown);
+    CHECK(shell.wait_for("got: " + line));
+  }
+  shell.type("exit\n");
+  CHECK(shell.wait() == 0);
 }
 
 TEST_CASE("fish completes options, their values and PROGRAM in their places") {
@@ -141,6 +215,28 @@ TEST_CASE("fish completes options, their values and PROGRAM in their places") {
   CHECK(offers("ddprun --output pt").starts_with("pty\t"));
   CHECK(offers("ddprun --nproc-per-node 2 trai").starts_with("train"));
   CHECK(offers("ddprun train --outp").empty());
+  CHECK(offers("ddprun --help=stre").starts_with("--help=streams\t"));
+}
+
+TEST_CASE("fish completes train behind ddprun, and alone only beside it") {
+  const bool is_ours = GENERATE(true, false);
+  CAPTURE(is_ours);
+  const ddprun::test::TempDir dir;
+  need(dir, "fish");
+  make_train(dir, is_ours);
+  write(dir / "ddprun.fish", completion_script("fish"));
+  write(dir / "ddprun-train.fish", completion(kTrain, "fish"));
+  const auto offers = [&](const std::string& line) {
+    return run(dir,
+               "env PATH=$PWD/bin:$PATH fish --no-config -c \"set fish_complete_path .; source "
+               "./ddprun.fish; complete -C '" +
+                   line + "'\"")
+        .output;
+  };
+  CHECK(offers("ddprun train --ep").starts_with("--epochs"));
+  CHECK(offers("ddprun --max-restarts 3 train --best f") == "f1\n");
+  CHECK(offers("ddprun other --ep").empty());
+  CHECK(offers("train --ep").starts_with("--epochs") == is_ours);
 }
 
 TEST_CASE("tcsh completes options, their values and files in their places") {
@@ -172,8 +268,22 @@ TEST_CASE("tcsh completes options, their values and files in their places") {
   completes("--max-restarts z", "--max-restarts z");
   completes("-r 3 zd", "-r 3 zdata.txt");
   completes("train zd", "train zdata.txt");
+  completes("--help=stre", "--help=streams");
   shell.type("exit\n");
   CHECK(shell.wait() == 0);
+}
+
+TEST_CASE("tcsh completes train only beside ddprun") {
+  const bool is_ours = GENERATE(true, false);
+  CAPTURE(is_ours);
+  const ddprun::test::TempDir dir;
+  need(dir, "tcsh");
+  make_train(dir, is_ours);
+  write(dir / "train.tcsh", completion(kTrain, "tcsh") + "complete\n");
+  const Ran ran = run(dir, "env PATH=$PWD/bin:$PATH tcsh -f ./train.tcsh");
+  CHECK(ran.exit_code == 0);
+  CHECK((ran.output.find("--epochs") != std::string::npos) == is_ours);
+  CHECK(run(dir, "env PATH=/bin tcsh -f ./train.tcsh").exit_code == 0);  // with no train at all
 }
 
 TEST_CASE("groff formats the manual page without a warning") {

@@ -1,13 +1,17 @@
 // Help, manual page, its Markdown and completion: all made from the table.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <map>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
+#include "launcher/texts/exit_code_texts.hpp"
 #include "launcher/texts/texts.hpp"
 #include "tests/support/example_words.hpp"
 
@@ -83,6 +87,51 @@ TEST_CASE("the help names other names of an option that are accepted") {
       CHECK_THAT(help, Contains("--" + std::string(alias)));
   }
   CHECK_THAT(help, Contains("(default: 30); also --shutdown-timeout"));
+}
+
+TEST_CASE(
+    "every group and every option of the table is a topic of the help, and named at its end") {
+  const std::string end = one_line(help_text());
+  for (const auto& row : option_table()) {
+    INFO(row.name);
+    const auto shown = help_on(row.name);
+    CHECK(shown.found);
+    CHECK_THAT(shown.text, Contains(std::string(row.example)));
+    CHECK_THAT(help_on("--" + std::string(row.name)).text,
+               Contains("--" + std::string(row.name) + value_hint(option_text(row)) + "\n"));
+    const auto group = help_on(group_title(row.group));
+    CHECK_THAT(group.text, StartsWith(std::string(group_title(row.group)) + "\n"));
+    CHECK_THAT(group.text, Contains(" --" + std::string(row.name)));
+  }
+  for (const std::string word : {"workers", "program", "gpus", "streams", "logs", "failures",
+                                 "restarts", "rendezvous", "hosts", "exit", "environment"})
+    CHECK(help_on(word).found);
+  CHECK_THAT(end, Contains("workers, program, gpus, streams, failures, rendezvous, hosts, ddprun, "
+                           "accepted, environment, exit."));
+  CHECK_THAT(help_on("restart").text, Contains("max-restarts"));
+}
+
+TEST_CASE("the exit codes of the help are all that ddprun has, and those of docs/exit-codes.md") {
+  const auto numbers_in = [](const std::string& file, const std::regex& form) {
+    std::ifstream stream(std::string(DDPRUN_SOURCE) + "/" + file);
+    REQUIRE(stream.good());
+    std::set<int> numbers;
+    std::smatch found;
+    for (std::string line; std::getline(stream, line);) {
+      if (std::regex_search(line, found, form)) numbers.insert(std::stoi(found[1]));
+    }
+    return numbers;
+  };
+  std::set<int> own;
+  const std::string text = help_on("exit").text;
+  for (const auto& [code, meaning] : kExitCodeTexts) {
+    CHECK(own.insert(code).second);
+    CHECK_THAT(one_line(text),
+               Contains(std::to_string(code) + " ") && Contains(std::string(meaning)));
+  }
+  CHECK(own == numbers_in("docs/exit-codes.md", std::regex(R"(^\| (\d+) \|)")));
+  own.insert(ddprun::kExitSignalBase);
+  CHECK(own == numbers_in("base/exit_codes.hpp", std::regex(R"(\b(\d+);)")));
 }
 
 TEST_CASE("the short help has 25 lines and only options of the table") {

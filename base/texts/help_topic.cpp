@@ -1,0 +1,139 @@
+#include "base/texts/help_topic.hpp"
+
+#include <algorithm>
+
+#include "base/lower_case.hpp"
+#include "base/texts/suggest.hpp"
+#include "base/texts/words.hpp"
+
+namespace ddprun {
+namespace {
+
+/// The most names that a wrong topic is answered with.
+constexpr std::size_t kNamesShown = 8;
+
+/// As topics are written: `Exit status` is `exit-status`.
+std::string as_topic(std::string_view text) {
+  std::string topic = lower_case(text);
+  std::replace_if(
+      topic.begin(), topic.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
+  std::erase(topic, ',');
+  return topic;
+}
+
+std::string first_word(std::string_view title) {
+  const std::string topic = as_topic(title);
+  return topic.substr(0, topic.find('-'));
+}
+
+/// Groups and sections in the order of the help.
+std::vector<std::string> titles(const ProgramText& program) {
+  std::vector<std::string> all;
+  const auto add = [&all](const std::string& title) {
+    if (!title.empty() && std::find(all.begin(), all.end(), title) == all.end())
+      all.push_back(title);
+  };
+  for (const auto& option : program.options) add(option.group);
+  for (const auto& section : program.sections) add(section.title);
+  return all;
+}
+
+std::vector<std::string> words_for_title(const ProgramText& program, const std::string& title) {
+  std::vector<std::string> words;
+  for (const auto& [entry, list] : program.topics) {
+    if (entry != title) continue;
+    for (const auto word : words_of(list)) words.emplace_back(word);
+  }
+  if (words.empty()) words.push_back(first_word(title));
+  words.push_back(as_topic(title));
+  return words;
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+const OptionText* option_named(const ProgramText& program, const std::string& name) {
+  for (const auto& option : program.options) {
+    if (contains(option.names, "--" + name) || contains(option.names, "-" + name)) return &option;
+  }
+  return nullptr;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+/// Of options: `restarts` is a word of --max-restarts and the beginning of none, so both are looked
+/// at without the s.
+std::vector<std::string> names_with(const ProgramText& program, std::string word) {
+  if (word.size() > 3 && word.ends_with('s')) word.pop_back();
+  std::vector<std::string> names;
+  for (const auto& option : program.options) {
+    const std::string name = option.names.front().substr(2);
+    if (word.size() > 2 && name.find(word) != std::string::npos) names.push_back(name);
+  }
+  if (names.size() > kNamesShown) names.resize(kNamesShown);
+  return names;
+}
+
+TopicHelp unknown(const ProgramText& program, std::string_view typed, const std::string& word) {
+  std::string text = "--help=" + std::string(typed) + ": no group or option has this name";
+  if (const auto names = names_with(program, word); !names.empty())
+    return {false, text + "; it is part of " + joined(names)};
+  std::vector<std::string> known;
+  for (const auto& title : titles(program)) {
+    const auto words = words_for_title(program, title);
+    known.insert(known.end(), words.begin(), words.end());
+  }
+  for (const auto& option : program.options) {
+    for (const auto& name : option.names) known.push_back(name.substr(name.find_first_not_of('-')));
+  }
+  if (const auto meant = nearest(word, known))
+    return {false, text + "; did you mean --help=" + *meant + "?"};
+  return {false, text + "; the groups are " + joined(group_topics(program))};
+}
+
+}  // namespace
+
+std::vector<std::string> group_topics(const ProgramText& program) {
+  std::vector<std::string> all;
+  for (const auto& title : titles(program)) {
+    const std::string word = words_for_title(program, title).front();
+    if (!contains(all, word)) all.push_back(word);
+  }
+  return all;
+}
+
+std::vector<std::string> all_topics(const ProgramText& program) {
+  std::vector<std::string> all = group_topics(program);
+  for (const auto& option : program.options) {
+    const std::string name = option.names.front().substr(2);
+    if (!contains(all, name)) all.push_back(name);
+  }
+  return all;
+}
+
+std::string topics_sentence(const ProgramText& program) {
+  return "--help=GROUP shows one group: " + joined(group_topics(program)) +
+         ". --help=OPTION shows one option with an example, as in --help=" +
+         (program.options.empty() ? "NAME" : program.options.front().names.front().substr(2)) + ".";
+}
+
+TopicHelp topic_help(const ProgramText& program, std::string_view topic) {
+  const std::string typed = as_topic(topic);
+  const std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
+  std::string text;
+  for (const auto& title : titles(program)) {
+    if (!typed.starts_with('-') && contains(words_for_title(program, title), name))
+      text += (text.empty() ? "" : "\n") + help_part(program, title);
+  }
+  if (const OptionText* option = option_named(program, name))
+    text += (text.empty() ? "" : "\n") + help_of_option(*option);
+  if (text.empty()) return unknown(program, topic, name);
+  return {true, text};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,37 @@
+// Topics of the help: `--help=streams` shows one group of options, `--help=tee` one option. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/texts/program_text.hpp"
+
+namespace ddprun {
+
+/// Of the option --help in all our programs.
+inline constexpr std::string_view kTopicPlaceholder = "TOPIC";
+inline constexpr std::string_view kHelpOfHelp =
+    "Print all options; --help=TOPIC: one group or one option";
+
+/// The words of the groups, then of the sections, each once: `workers`, `streams`, `exit`.
+std::vector<std::string> group_topics(const ProgramText& program);
+
+/// The same and the names of all options without dashes: for completions.
+std::vector<std::string> all_topics(const ProgramText& program);
+
+/// The end of the help: which topics there are.
+std::string topics_sentence(const ProgramText& program);
+
+/// What --help=TOPIC prints, or why there is nothing to print.
+struct TopicHelp {
+  bool found = false;
+  std::string text;  ///< found: lines; else one sentence, without the program's name
+};
+
+/// The group or section of this word, then the option of this name: both where there are both, and
+/// only the option if it is written with its dashes (--help=--gpus). Upper case, underscores and
+/// blanks are the same as lower case and dashes.
+TopicHelp topic_help(const ProgramText& program, std::string_view topic);
+
+}  // namespace ddprun
