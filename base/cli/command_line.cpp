@@ -156,15 +156,20 @@ CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const 
   const auto letters = std::min(name.find_first_not_of('-'), name.size());
   std::string value = argument.substr(std::min(name.size() + 1, argument.size()));
   const auto is_number = [](const std::string& word) {
-    return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
+    return !word.empty() && word.find_first_not_of("0123456789.e-") == std::string::npos &&
+           word.find_first_of("0123456789") == 0;
   };
   if (name == argument && rest.size() > 1 && is_number(rest[1])) value = rest[1];
   if (auto misplaced = misplaced_option(program_.name, name.substr(letters), value);
       !misplaced.empty()) {
     return wrong(std::move(misplaced));
   }
-  if (const auto other = other_names_.find(name.substr(letters)); other != other_names_.end())
-    return wrong(fmt::format("unknown option {}; did you mean {}?", name, other->second));
+  if (const auto other = other_names_.find(name.substr(letters)); other != other_names_.end()) {
+    const CLI::Option* option = app_.get_option_no_throw(other->second);
+    const bool takes_value = option != nullptr && option->get_items_expected_max() > 0;
+    return wrong(fmt::format("unknown option {}; did you mean {}{}?", name, other->second,
+                             takes_value && !value.empty() ? "=" + value : ""));
+  }
   std::vector<std::string> known;
   for (const CLI::Option* option : app_.get_options()) {
     const auto& names = option->get_lnames();

@@ -77,7 +77,7 @@ class CommandLine {
   }
 
   /// What to type instead of an option that this program does not have: `--dp` as
-  /// `--parallel=dp`. `name` has no dashes before it.
+  /// `--parallel=dp`, `--steps=3` as `--max-steps=3`. `name` has no dashes before it.
   void other_name(const std::string& name, std::string instead) {
     other_names_.emplace(name, std::move(instead));
   }

@@ -10,6 +10,7 @@
 #include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/options_without_effect.hpp"
+#include "launcher/options/other_launchers.hpp"
 #include "launcher/options/rendezvous_options.hpp"
 #include "launcher/options/signal_names.hpp"
 
@@ -224,6 +225,9 @@ Outcome<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& optio
   if (options.run_path && options.module) {
     return usage_error("--run-path and --module (-m) exclude each other; leave one out");
   }
+  if (auto launcher = launcher_as_program(*parsed.program, parsed.arguments, options.module);
+      !launcher.empty())
+    return usage_error(launcher);
   options.program = *parsed.program;
   options.arguments = parsed.arguments;
   return {};

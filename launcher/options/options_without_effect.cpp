@@ -32,8 +32,10 @@ std::vector<std::string> options_without_effect(const ParsedCommandLine& parsed,
                          options.watch.log_timeout.count() > 0};
   const Need log_size{"log files have no limit without --log-max-size=SIZE",
                       options.logs.lines.rotation.bytes_max > 0};
+  const Need log_files{"no output goes to files without --redirects or --tee",
+                       !options.logs.redirects.empty() || !options.logs.tee.empty()};
   const Need preflight{"no check runs without --preflight=COMMAND", !options.preflight.empty()};
-  const std::array<OptionWithNeed, 13> all{{
+  const std::array<OptionWithNeed, 14> all{{
       {"restart-window", restarts},
       {"restart-delay", restarts},
       {"min-uptime", restarts},
@@ -45,6 +47,7 @@ std::vector<std::string> options_without_effect(const ParsedCommandLine& parsed,
       {"rdzv-tls-cert", nodes},
       {"rdzv-tls-key", nodes},
       {"on-silence", log_timeout},
+      {"log-max-size", log_files},
       {"log-keep", log_size},
       {"preflight-timeout", preflight},
   }};

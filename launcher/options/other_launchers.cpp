@@ -2,55 +2,163 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 namespace ddprun::launcher {
 namespace {
 
-/// Options that have one here under another name.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kRenamed = {{
-    {"num-processes", "nproc-per-node"},
-    {"num-gpus", "nproc-per-node"},
-    {"num-nodes", "nnodes"},
-    {"num-machines", "nnodes"},
-    {"machine-rank", "node-rank"},
-    {"main-process-ip", "master-addr"},
-    {"main-process-port", "master-port"},
-    {"gpu-ids", "gpus"},
-    {"num-cpu-threads-per-process", "omp-threads"},
-    {"run-id", "rdzv-id"},
-}};
+/// An option that has another name here.
+struct Renamed {
+  std::string_view name;
+  std::string_view here;
+  std::string_view value = "N";  ///< shown where none was typed
+};
+
+// Of torch.distributed, accelerate, deepspeed, mpirun, horovodrun, srun, and what is guessed.
+constexpr std::array kRenamed = {
+    Renamed{"num-processes", "nproc-per-node"},
+    Renamed{"num-procs", "nproc-per-node"},
+    Renamed{"nprocs", "nproc-per-node"},
+    Renamed{"np", "nproc-per-node"},
+    Renamed{"processes", "nproc-per-node"},
+    Renamed{"processes-per-node", "nproc-per-node"},
+    Renamed{"npernode", "nproc-per-node"},
+    Renamed{"ntasks-per-node", "nproc-per-node"},
+    Renamed{"num-gpus", "nproc-per-node"},
+    Renamed{"num-gpus-per-node", "nproc-per-node"},
+    Renamed{"gpus-per-node", "nproc-per-node"},
+    Renamed{"ngpus", "nproc-per-node"},
+    Renamed{"ngpus-per-node", "nproc-per-node"},
+    Renamed{"workers", "nproc-per-node"},
+    Renamed{"num-workers", "nproc-per-node"},
+    Renamed{"workers-per-node", "nproc-per-node"},
+    Renamed{"num-nodes", "nnodes"},
+    Renamed{"num-machines", "nnodes"},
+    Renamed{"num-hosts", "nnodes"},
+    Renamed{"machine-rank", "node-rank", "0"},
+    Renamed{"main-process-ip", "master-addr", "HOST"},
+    Renamed{"main-process-port", "master-port", "PORT"},
+    Renamed{"gpu-ids", "gpus", "0,2"},
+    Renamed{"num-cpu-threads-per-process", "omp-threads"},
+    Renamed{"num-threads", "omp-threads"},
+    Renamed{"threads", "omp-threads"},
+    Renamed{"run-id", "rdzv-id", "ID"},
+    Renamed{"job-name", "rdzv-id", "ID"},
+    Renamed{"restarts", "max-restarts"},
+    Renamed{"num-restarts", "max-restarts"},
+    Renamed{"retries", "max-restarts"},
+    Renamed{"max-retries", "max-restarts"},
+    Renamed{"H", "hosts", "HOST,..."},
+    Renamed{"machinefile", "hostfile", "FILE"},
+    Renamed{"ssh-args", "ssh", "'ssh -p 2222'"},
+    Renamed{"x", "pass-env", "NAME"},
+    Renamed{"env", "pass-env", "NAME"},
+    Renamed{"output-filename", "log-dir", "FOLDER"},
+    Renamed{"output-dir", "log-dir", "FOLDER"},
+};
+
+struct Instead {
+  std::string_view name;
+  std::string_view text;
+};
+
+constexpr std::array kInstead = {
+    Instead{"multi-gpu", ": leave it out, --nproc-per-node=gpu is one worker for each GPU"},
+    Instead{"cpu", "; did you mean --gpus=none?"},
+    Instead{"no-cuda", "; did you mean --gpus=none?"},
+    Instead{"min-np", "; did you mean --nnodes=MIN:MAX?"},
+    Instead{"max-np", "; did you mean --nnodes=MIN:MAX?"},
+    Instead{"min-nodes", "; did you mean --nnodes=MIN:MAX?"},
+    Instead{"max-nodes", "; did you mean --nnodes=MIN:MAX?"},
+    Instead{"no-local-rank", "; did you mean --local-rank-argument=none?"},
+    Instead{"enable-each-rank-log", "; did you mean --log-dir=FOLDER --tee=3?"},
+    Instead{"bind-cores-to-rank", "; did you mean --numa-binding=node?"},
+    Instead{"bind-to", "; did you mean --numa-binding=node?"},
+    Instead{"tag-output", ": leave it out, lines of several workers begin with their rank"},
+    Instead{"timestamp-output", "; did you mean --log-line-prefix-template='${time} ${rank}: '?"},
+    Instead{"allow-run-as-root", ": leave it out, ddprun does not ask for the user"},
+    Instead{"oversubscribe", ": leave it out, CPUs may have several workers"},
+    Instead{"v", "; did you mean --version (-V) or --log-level=debug?"},
+    Instead{"verbose", "; did you mean --log-level=debug?"},
+    Instead{"debug", "; did you mean --log-level=debug?"},
+    Instead{"q", "; did you mean --log-level=error?"},
+    Instead{"quiet", "; did you mean --log-level=error?"},
+};
 
 constexpr std::string_view kWhatToType = "docs/torchrun.md, \"Tools that start torchrun\"";
 
-constexpr std::array<std::string_view, 7> kOfOthers = {
-    "dynamo-backend", "use-deepspeed", "use-fsdp", "config-file", "include", "exclude", "launcher",
+constexpr std::array<std::string_view, 9> kOfOthers = {
+    "use-deepspeed", "use-fsdp", "config-file", "include",         "exclude",
+    "launcher",      "strategy", "accelerator", "use-megatron-lm",
 };
+
+/// Beginnings of names.
+constexpr std::array<std::string_view, 4> kBeginningsOfOthers = {"dynamo-", "fsdp-", "deepspeed-",
+                                                                 "megatron-lm-"};
+
+bool is_of_others(std::string_view name) {
+  return std::find(kOfOthers.begin(), kOfOthers.end(), name) != kOfOthers.end() ||
+         std::any_of(kBeginningsOfOthers.begin(), kBeginningsOfOthers.end(),
+                     [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
+constexpr std::string_view kLeaveOut = "; leave the word out: ddprun [OPTIONS] PROGRAM";
+
+bool is_launcher_module(std::string_view module) {
+  return module == "torch.distributed.run" || module == "torch.distributed.launch";
+}
+
+bool is_python(std::string_view program) {
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  return name == "python" || name.starts_with("python3");
+}
 
 }  // namespace
 
 std::string instead_of_option(std::string_view name, std::string_view value) {
   const auto renamed = std::find_if(kRenamed.begin(), kRenamed.end(),
-                                    [&](const auto& entry) { return entry.first == name; });
+                                    [&](const Renamed& entry) { return entry.name == name; });
   if (renamed != kRenamed.end()) {
-    return "; did you mean --" + std::string(renamed->second) + "=" +
-           std::string(value.empty() ? "N" : value) + "?";
+    return "; did you mean --" + std::string(renamed->here) + "=" +
+           std::string(value.empty() ? renamed->value : value) + "?";
   }
-  if (name == "multi-gpu") return ": leave it out, --nproc-per-node=gpu is one worker for each GPU";
-  if (name == "cpu") return "; did you mean --gpus=none?";
+  const auto instead = std::find_if(kInstead.begin(), kInstead.end(),
+                                    [&](const Instead& entry) { return entry.name == name; });
+  if (instead != kInstead.end()) return std::string(instead->text);
   if (name == "mixed-precision") {
     return ": set ACCELERATE_MIXED_PRECISION=" + std::string(value.empty() ? "bf16" : value) +
            " before ddprun instead";
   }
-  if (std::find(kOfOthers.begin(), kOfOthers.end(), name) != kOfOthers.end())
+  if (is_of_others(name))
     return " of another launcher: what to type is in " + std::string(kWhatToType);
   return "";
 }
 
 std::string instead_of_command(std::string_view word) {
-  if (word != "launch" && word != "run") return "";
-  return "; leave the word out: ddprun [OPTIONS] PROGRAM (other launchers' options: " +
-         std::string(kWhatToType) + ")";
+  if (word == "help") return "; ddprun --help shows all options, ddprun -h the most common ones";
+  if (word == "version") return "; did you mean ddprun --version?";
+  if (word == "doctor") return "; did you mean python3 -m ddprun.doctor?";
+  if (word == "launch" || word == "run")
+    return std::string(kLeaveOut) + " (other launchers' options: " + std::string(kWhatToType) + ")";
+  if (word == "accelerate" || word == "deepspeed" || word == "fabric" || word == "tune")
+    return "; what to type instead of its command is in " + std::string(kWhatToType);
+  return "";
+}
+
+std::string launcher_as_program(std::string_view program, const std::vector<std::string>& arguments,
+                                bool is_module) {
+  std::string words;
+  if (program == "torchrun") {
+    words = "torchrun";
+  } else if (is_module && is_launcher_module(program)) {
+    words = "-m " + std::string(program);
+  } else if (is_python(program) && arguments.size() > 1 && arguments[0] == "-m" &&
+             is_launcher_module(arguments[1])) {
+    words = std::string(program) + " -m " + arguments[1];
+  }
+  if (words.empty()) return "";
+  return words +
+         " would start workers of its own in each worker: leave it out, ddprun takes the "
+         "same options: ddprun [OPTIONS] PROGRAM";
 }
 
 }  // namespace ddprun::launcher

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::launcher {
 
@@ -11,7 +12,13 @@ namespace ddprun::launcher {
 /// known. Empty: no launcher's option.
 std::string instead_of_option(std::string_view name, std::string_view value);
 
-/// The same for a first word such as `launch` of `accelerate launch`.
+/// The same for a PROGRAM that was not found: a word such as `launch` of `accelerate launch`, and
+/// `help` or `version`, which are commands of other programs.
 std::string instead_of_command(std::string_view word);
+
+/// Why a PROGRAM that is torchrun is refused: people type ddprun before a command line that they
+/// have. Empty: it is none. A path to torchrun is meant.
+std::string launcher_as_program(std::string_view program, const std::vector<std::string>& arguments,
+                                bool is_module);
 
 }  // namespace ddprun::launcher

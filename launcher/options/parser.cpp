@@ -200,7 +200,7 @@ Outcome<std::size_t> CommandLineParser::find_long(const std::string& spelling) c
     candidates.push_back("--" + std::string(match));
   }
   if (begins.size() == 1) return begins.front();
-  if (begins.empty()) return unknown(spelling);
+  if (begins.empty() || !instead_of_option(name, "").empty()) return unknown(spelling);
   return usage_error(spelling + " is ambiguous: it could be " + enumerate(candidates));
 }
 

@@ -14,6 +14,7 @@
 #include "trainer/error.hpp"
 #include "trainer/host/description.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/option_synonyms.hpp"
 #include "trainer/run/options_data.hpp"
 #include "trainer/run/options_optimizer.hpp"
 #include "trainer/run/program_text.hpp"
@@ -326,10 +327,9 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   add_optimizer_options(line, options, texts.optimizer);
   add_machine_options(line, options, texts);
   add_checkpoint_options(line, options, texts);
-  for (const char* const name : {"dp", "data-parallel", "dataparallel"})
-    line.other_name(name, "--parallel=dp --replicas=N");
-  for (const char* const name : {"ddp", "distributed-data-parallel"})
-    line.other_name(name, "--parallel=ddp");
+  for (const auto& [here, names] : kOptionSynonyms) {
+    for (const auto name : words_of(names)) line.other_name(std::string(name), std::string(here));
+  }
   if (auto end = line.parse(arguments))
     return EarlyExit{end->wrong ? kExitUsage : kExitSuccess, std::move(end->text)};
   try {

@@ -27,25 +27,6 @@ std::string refused_options(const std::vector<std::string>& arguments,
 
 }  // namespace
 
-TEST_CASE("options of other launchers are answered with what to type here") {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{"--num_processes", "2", "s.py"}, "did you mean --nproc-per-node=2?"},
-      {{"--num_gpus=2", "s.py"}, "did you mean --nproc-per-node=2?"},
-      {{"--num_nodes", "s.py"}, "did you mean --nnodes=N?"},
-      {{"--multi_gpu", "s.py"}, "leave it out"},
-      {{"--mixed_precision", "bf16", "s.py"}, "ACCELERATE_MIXED_PRECISION=bf16"},
-      {{"--mixed_precision=fp16", "s.py"}, "ACCELERATE_MIXED_PRECISION=fp16"},
-      {{"--use_fsdp", "s.py"}, "docs/torchrun.md"},
-  };
-  for (const auto& [arguments, expected] : cases) {
-    const std::string message = refused_options(arguments);
-    INFO(message);
-    CHECK_THAT(message, StartsWith("unknown option --") && Contains(expected));
-  }
-  CHECK_THAT(refused_options({"--log", "p"}),
-             StartsWith("--log is ambiguous: it could be ") && !Contains("--elastic-level"));
-}
-
 TEST_CASE("an unknown option that rdzvd has is answered with its name") {
   for (const std::string name : {"--status", "--fence", "--state_dir", "--listen"}) {
     CHECK(refused_options({name + "=x", "p"}) ==
@@ -101,6 +82,10 @@ TEST_CASE("options that have no effect beside the others cause a warning each") 
   CHECK(warnings({"--log-keep=3"}) ==
         Lines{"--log-keep=3 has no effect here: log files have no limit without "
               "--log-max-size=SIZE"});
+  CHECK(
+      warnings({"--log-max-size=1M", "--log-dir=logs"}) ==
+      Lines{"--log-max-size=1M has no effect here: no output goes to files without --redirects or "
+            "--tee"});
   CHECK(warnings({"--preflight-timeout=9"}) ==
         Lines{"--preflight-timeout=9 has no effect here: no check runs without "
               "--preflight=COMMAND"});
@@ -108,7 +93,8 @@ TEST_CASE("options that have no effect beside the others cause a warning each") 
   CHECK(warnings({"--max-restarts=1", "--restart-window=60", "--restart-delay=1"}).empty());
   CHECK(warnings({"--nnodes=2", "--restart-delay=1"}).empty());
   CHECK(warnings({"--log-timeout=9", "--on-silence=report"}).empty());
-  CHECK(warnings({"--log-max-size=1M", "--log-keep=3"}).empty());
+  CHECK(warnings({"--log-max-size=1M", "--log-keep=3", "-r", "3"}).empty());
+  CHECK(warnings({"--log-max-size=1M", "--tee=1:3"}).empty());
   CHECK(warnings({"--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--standalone"}).empty());
   CHECK(warnings({"--rdzv-auth=required", "--rdzv-secret-file=s"}).empty());
 }

@@ -124,6 +124,18 @@ TEST_CASE("the first word of another launcher's command is to be left out") {
                                 Contains("docs/torchrun.md"));
 }
 
+TEST_CASE("a command of other programs that is not found is answered with the option to type") {
+  const auto told = [](const std::string& word) {
+    return refused_program(Asked(word), files_of_a_machine()).message;
+  };
+  CHECK_THAT(told("help"), StartsWith("help: not found; ddprun --help shows"));
+  CHECK(told("version") == "version: not found; did you mean ddprun --version?");
+  CHECK(told("doctor") == "doctor: not found; did you mean python3 -m ddprun.doctor?");
+  CHECK_THAT(told("accelerate"), Contains("docs/torchrun.md"));
+  CHECK(chosen(Asked("help"), files_of_a_machine().program("/usr/bin/help")).kind == Kind::path);
+  CHECK(chosen(Asked("help"), files_of_a_machine().text("help")).kind == Kind::python_script);
+}
+
 TEST_CASE("with --no-python a file without the executable bit is refused") {
   for (const std::string name : {"./t.py", "./script", "script"}) {
     const auto error = refused_program(Asked(name).without_python(),

@@ -1,0 +1,77 @@
+// Options of other trainers, and topics of the help.
+#include "trainer/run/option_synonyms.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/texts/misplaced_option.hpp"
+#include "trainer/run/options.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+std::string answer_to(const std::vector<std::string>& arguments) {
+  const auto parsed = parse_options(arguments);
+  REQUIRE(std::holds_alternative<EarlyExit>(parsed));
+  CHECK(std::get<EarlyExit>(parsed).code == 2);
+  return std::get<EarlyExit>(parsed).text;
+}
+
+TEST_CASE("an option of other trainers is answered with the one that train has") {
+  CHECK(answer_to({"--steps=30"}) ==
+        "train: unknown option --steps; did you mean --max-steps=30?\n");
+  CHECK(answer_to({"--batch_size", "32"}) ==
+        "train: unknown option --batch-size; did you mean --batch=32?\n");
+  CHECK_THAT(answer_to({"--learning-rate", "0.1"}), Contains("did you mean --lr=0.1?"));
+  CHECK_THAT(answer_to({"--hflip", "1"}), Contains("did you mean --flip?"));
+  CHECK_THAT(answer_to({"--bf16"}), Contains("did you mean --precision=bf16?"));
+  CHECK_THAT(answer_to({"--output-dir", "runs"}), Contains("did you mean --out?"));
+  CHECK_THAT(answer_to({"-b", "32"}), Contains("did you mean --batch=32?"));
+}
+
+TEST_CASE("what other trainers call an option is none here, and what to type instead is one") {
+  std::set<std::string_view> seen;
+  for (const auto& [here, names] : kOptionSynonyms) {
+    std::istringstream words{std::string(here)};
+    for (std::string word; words >> word;) {
+      INFO(word);
+      if (!word.starts_with("--")) continue;
+      const auto own = options_of("train");
+      const std::string_view name = std::string_view(word).substr(2, word.find_first_of("=,") - 2);
+      CHECK(std::find(own.begin(), own.end(), name) != own.end());
+    }
+    for (const auto name : words_of(names)) {
+      INFO(name);
+      CHECK(seen.insert(name).second);
+      CHECK(program_with_option(name).empty());
+      CHECK(name.find('_') == std::string_view::npos);
+    }
+  }
+}
+
+TEST_CASE("the help of train has topics") {
+  const auto text = [](const std::string& word) {
+    return std::get<EarlyExit>(parse_options({word})).text;
+  };
+  CHECK_THAT(text("--help=optimizer"), StartsWith("Optimizer\n") && Contains("--momentum=X") &&
+                                           Contains("ddprun train --optimizer=adamw"));
+  CHECK(text("-h=checkpoints") == text("--help=checkpoints"));
+  CHECK_THAT(text("--help=max_steps"), StartsWith("--max-steps=N\n"));
+  CHECK_THAT(text("--help"), Contains("task, batches, optimizer, machine, checkpoints"));
+  CHECK(text("--help=") == text("--help"));
+  CHECK(text("-V") == text("--version"));
+  CHECK(answer_to({"--help=optimiser"}) ==
+        "train: --help=optimiser: no group or option has this name; did you mean "
+        "--help=optimizer?\n");
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
