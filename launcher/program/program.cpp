@@ -9,6 +9,7 @@
 #include "base/texts/suggest.hpp"
 #include "launcher/options/other_launchers.hpp"
 #include "launcher/program/run_path.hpp"
+#include "launcher/program/script_text.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -21,19 +22,6 @@ bool is_program(const FileInfo& info) {
 
 bool has_python_extension(std::string_view name) {
   return name.ends_with(".py") || name.ends_with(".pyc") || name.ends_with(".pyz");
-}
-
-/// Why Python should not be given this file, although it is not executable; empty when it may.
-std::string foreign_content(std::string_view name, const FileInfo& info) {
-  const std::string& bytes = info.first_bytes;
-  if (bytes.starts_with("\x7f"
-                        "ELF"))
-    return "a program";
-  if (!bytes.starts_with("#!")) return name.ends_with(".sh") ? "a shell script" : "";
-  const auto line = bytes.substr(0, bytes.find('\n'));
-  const bool python =
-      line.find("python") != std::string::npos || line.find("pypy") != std::string::npos;
-  return python ? "" : "a script of another interpreter (" + line + ")";
 }
 
 std::string join(const std::string& folder, std::string_view name) {
@@ -87,6 +75,8 @@ class Resolver {
   Outcome<Python> python() const;
   std::optional<Python> python_of_own_environment() const;
   LaunchError not_executable(const std::string& file, const std::string& what) const;
+  LaunchError no_first_line(const std::string& file) const;
+  [[nodiscard]] std::string with_interpreter(const std::string& interpreter) const;
   LaunchError special_file(const FileInfo& info) const;
   LaunchError not_found() const;
   LaunchError folder() const;
@@ -133,11 +123,13 @@ Outcome<ProgramChoice> Resolver::with_slash() const {
   if (info.kind == FileInfo::Kind::other) return special_file(info);
   if (python_name)
     return under_python(ProgramChoice::Kind::python_script, "a Python file by its name");
+  if (info.executable && is_bare_shell_script(name, files_.contents(name, kFirstLineMax)))
+    return no_first_line(name);
   if (info.executable)
     return directly(ProgramChoice::Kind::file, name, "an executable file, named with a slash");
   if (request_.no_python)
     return not_executable(name, "a file that is not executable (and --no-python is given)");
-  const std::string foreign = foreign_content(name, info);
+  const std::string foreign = foreign_content(name, info.first_bytes);
   if (!foreign.empty()) return not_executable(name, foreign + " that is not executable");
   return under_python(ProgramChoice::Kind::python_script,
                       "a file that is not executable: a Python script, as for torchrun");
@@ -151,7 +143,8 @@ Outcome<ProgramChoice> Resolver::bare() const {
   if (here.kind == FileInfo::Kind::absent && python_name)
     here = files_.look(substitute_local_rank(name, 0));
   const bool regular = here.kind == FileInfo::Kind::regular;
-  const std::string foreign = regular && !here.executable ? foreign_content(name, here) : "";
+  const std::string foreign =
+      regular && !here.executable ? foreign_content(name, here.first_bytes) : "";
   if (!request_.no_python && regular) {
     if (python_name)
       return under_python(ProgramChoice::Kind::python_script, "a Python file by its name");
@@ -274,7 +267,27 @@ Outcome<Resolver::Python> Resolver::python() const {
 }
 
 LaunchError Resolver::not_executable(const std::string& file, const std::string& what) const {
-  return {kExitNotExecutable, file + " is " + what + ": chmod +x " + file};
+  const std::string first_bytes = files_.contents(file, kFirstLineMax);
+  std::string interpreter = interpreter_of(first_bytes);
+  const bool names_one = !interpreter.empty();
+  if (!names_one && file.ends_with(".sh")) interpreter = on_path("bash") ? "bash" : "sh";
+  const std::string change = "chmod +x " + file;
+  if (interpreter.empty()) return {kExitNotExecutable, file + " is " + what + ": " + change};
+  return {kExitNotExecutable, file + " is " + what + ": type " + with_interpreter(interpreter) +
+                                  (names_one ? ", or " + change + " and ddprun ... " + file : "")};
+}
+
+/// The kernel would refuse it.
+LaunchError Resolver::no_first_line(const std::string& file) const {
+  return {kExitNotExecutable,
+          file + " is a shell script without a first line like #!/bin/bash: type " +
+              with_interpreter(on_path("bash") ? "bash" : "sh") + ", or add that line"};
+}
+
+/// What to type in place of a script alone.
+std::string Resolver::with_interpreter(const std::string& interpreter) const {
+  return "ddprun ... " + interpreter + " " + request_.program +
+         (request_.arguments.empty() ? "" : " ...");
 }
 
 LaunchError Resolver::special_file(const FileInfo& info) const {
@@ -309,6 +322,8 @@ LaunchError Resolver::not_found() const {
   if (const auto instead = instead_of_command(name); !instead.empty())
     return {kExitNotFound, message + instead};
   if (slash == std::string::npos && is_program(files_.look(name))) {
+    if (is_bare_shell_script(name, files_.contents(name, kFirstLineMax)))
+      return no_first_line(name);
     return {kExitNotFound, message + " on PATH; for the one in the current folder type ./" + name};
   }
   if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), name) != kBundledPrograms.end()) {

@@ -11,8 +11,8 @@ namespace ddprun::launcher::test {
 
 class FakeFiles : public FileProbe {
  public:
-  FakeFiles& program(const std::string& path) {
-    return add(path, {FileInfo::Kind::regular, true, "", "", ""});
+  FakeFiles& program(const std::string& path, const std::string& bytes = "") {
+    return add(path, {FileInfo::Kind::regular, true, bytes, "", ""});
   }
   FakeFiles& text(const std::string& path, const std::string& bytes = "import torch\n") {
     return add(path, {FileInfo::Kind::regular, false, bytes, "", ""});

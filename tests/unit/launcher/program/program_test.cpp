@@ -113,7 +113,8 @@ TEST_CASE("a shell script by its name is not run by Python") {
     const auto error =
         refused_program(Asked(name), files_of_a_machine().text("run.sh", "echo hi\n"));
     CHECK(error.exit_code == 126);
-    CHECK(error.message == "./run.sh is a shell script that is not executable: chmod +x ./run.sh");
+    CHECK(error.message ==
+          "./run.sh is a shell script that is not executable: type ddprun ... sh " + name + " ...");
   }
 }
 

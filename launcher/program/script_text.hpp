@@ -1,0 +1,21 @@
+// What the beginning of a file tells about the interpreter that it is for. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher {
+
+inline constexpr std::size_t kFirstLineMax = 256;  ///< the kernel looks no further
+
+/// Why Python should not be given this file, although it is not executable; empty when it may.
+std::string foreign_content(std::string_view name, std::string_view first_bytes);
+
+/// Whether it is meant for a shell, but no #! line tells the kernel which one.
+bool is_bare_shell_script(std::string_view name, std::string_view first_bytes);
+
+/// The interpreter that a script's first line names, without its folder; empty: none.
+std::string interpreter_of(std::string_view first_bytes);
+
+}  // namespace ddprun::launcher
