@@ -1,12 +1,8 @@
 #include "base/line_start.hpp"
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cstdlib>
-#include <string_view>
 
 #include "base/unique_handle.hpp"
 
@@ -24,11 +20,6 @@ bool file_ends_within_line(int fd, off_t size) {
   return reader && pread(reader.get(), &last, 1, end - 1) == 1 && last != '\n';
 }
 
-bool knows_carriage_returns() {
-  const char* terminal = std::getenv("TERM");
-  return terminal != nullptr && *terminal != '\0' && std::string_view(terminal) != "dumb";
-}
-
 }  // namespace
 
 std::string line_start(int fd, std::optional<bool> unfinished) {
@@ -36,9 +27,7 @@ std::string line_start(int fd, std::optional<bool> unfinished) {
   struct stat status {};
   if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
     return file_ends_within_line(fd, status.st_size) ? "\n" : "";
-  winsize size{};
-  if (!knows_carriage_returns() || ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return "";
-  return std::string(size.ws_col, ' ') + "\r";
+  return isatty(fd) == 1 ? "\n" : "";
 }
 
 }  // namespace ddprun
