@@ -59,8 +59,9 @@ struct AgentResult {
   int rounds_left_out = 0;            ///< between them
   /// Of the last failed round, by local rank; only where they are to be kept.
   std::map<int, std::string> error_files;
-  std::vector<WorkerLogs> logs;      ///< of the last round, by local rank; empty: no log files
-  bool culprit_output_seen = false;  ///< false: its stderr was our own, so there are no lines
+  std::vector<WorkerLogs> logs;       ///< of the last round, by local rank; empty: no log files
+  bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
+  bool culprit_output_above = false;  ///< it was, and the report goes there
   /// The culprit's last lines are the newest on the user's terminal, so the report leaves them out.
   bool last_lines_on_screen = false;
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has

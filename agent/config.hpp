@@ -31,13 +31,14 @@ enum class StreamMode {
   inherit,  ///< the worker has our own descriptor
   pty,      ///< a pseudo-terminal; lines are prefixed
   pipe,     ///< a pipe; lines are prefixed
+  copy,     ///< a pipe; every byte goes on to our own output as it comes
   file,     ///< its log file, which the worker writes itself
   null,     ///< /dev/null
 };
 
 struct StreamSettings {
   StreamMode mode = StreamMode::inherit;
-  bool to_console = true;  ///< pty and pipe: lines are shown
+  bool to_console = true;  ///< pty, pipe and copy: shown
   bool to_file = false;    ///< pipe: its bytes also go to its log file
 };
 

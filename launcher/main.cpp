@@ -114,6 +114,22 @@ void copy_error_file(const std::string& path, const agent::AgentResult& result,
   if (!problem.empty()) warn(level, problem);
 }
 
+/// The active environment (venv, conda), where the workers' Python is not in it; else empty.
+std::string other_environment(const std::string& python) {
+  const std::filesystem::path programs_of_python = std::filesystem::path(python).parent_path();
+  // A shim (pyenv) starts the environment's Python.
+  if (python.empty() || programs_of_python.filename() == "shims") return {};
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const char* folder = std::getenv(name);
+    if (folder == nullptr || *folder == '\0') continue;
+    const auto programs = std::filesystem::path(folder) / "bin";
+    std::error_code failed;
+    const bool same = std::filesystem::equivalent(programs_of_python, programs, failed);
+    return same || !std::filesystem::exists(programs / "python", failed) ? "" : folder;
+  }
+  return {};
+}
+
 /// Empty: it was deleted.
 std::string current_folder() {
   std::error_code failed;
@@ -153,8 +169,9 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   plan.agent.log_folder = std::move(*log_folder);
   plan.agent.run_directory = plan.warden.run_directory = make_run_directory();
   plan.warden.title_room = title_room;
-  const launcher::JobFacts facts{plan.agent.run_id, command, current_folder(), plan.program.python,
-                                 plan.agent.log_folder};
+  const launcher::JobFacts facts{plan.agent.run_id,     command,
+                                 current_folder(),      plan.program.python,
+                                 plan.agent.log_folder, other_environment(plan.program.python)};
   const auto conclude = [&](const agent::AgentResult& result) {
     const int code = launcher::exit_code(result, plan.report.exit_code_rule);
     if (node != nullptr) return tell_launcher(result, code, plan, facts, *node);

@@ -141,6 +141,12 @@ void Agent::on_signal(const warden::SignalRecord& record) {
   if (record.signal == SIGWINCH ||
       std::find(forward.begin(), forward.end(), record.signal) != forward.end()) {
     signal_workers(record.signal);
+  } else if (waits_for_reader_) {
+    if (record.signal == SIGTSTP) {
+      link_.workers_paused();
+    } else if (record.signal != SIGCONT) {
+      waits_for_reader_ = false;
+    }
   } else {
     handle(JobSignal{record.signal, std::chrono::nanoseconds(record.monotonic_ns)});
   }
@@ -152,6 +158,7 @@ void Agent::on_scheduler_end() {
       fmt::format("{} (pid {}), which has started ddprun here, is gone, and with it whatever "
                   "could end this job",
                   scheduler_->name, scheduler_->pid));
+  waits_for_reader_ = false;
   handle(JobSignal{SIGTERM, std::chrono::nanoseconds(monotonic_ns())});
 }
 

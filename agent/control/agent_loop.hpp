@@ -113,6 +113,8 @@ class Agent {
   std::string prepare_meeting_point();
   [[nodiscard]] NodeLink::Events link_events();
   ErrorCode offer_store();
+  ErrorCode await_first_byte(OutputSource source);
+  void read_copy(bool ended);
   void start_store(rdzv::StoreListener listener);
   void end_store();
   void hand_over_clients();
@@ -138,7 +140,8 @@ class Agent {
   }
   void summarize_round();
   void describe_last_round();
-  void end_output();
+  void end_output(proto::Finished::Outcome outcome);
+  void wait_for_reader();
   void describe_culprit_output(const proto::Verdict& verdict);
   void end_check(CheckEnded ended);
   void notice(const std::string& line);
@@ -175,8 +178,12 @@ class Agent {
   std::optional<StorePlace> meeting_point_;      // of the next round
   std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
   std::optional<RoundHandles> handles_;          // of the machine's round
-  bool is_store_wanted_ = false;                 // a round is out, and its store is this node's
-  Clock::time_point kill_ends_at_;               // of what it has left behind
+  bool waits_for_reader_ = false;                // at the end of the job
+  // A copy of which nothing has come yet: its descriptor is Asio's.
+  std::optional<OutputSource> quiet_copy_;
+  std::optional<asio::posix::stream_descriptor> first_byte_;
+  bool is_store_wanted_ = false;    // a round is out, and its store is this node's
+  Clock::time_point kill_ends_at_;  // of what it has left behind
   std::optional<Clock::time_point> say_stuck_at_;
   std::optional<WorkerOutput> output_;
 

@@ -2,10 +2,13 @@
 // the report is put together.
 #include "agent/agent.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "agent/control/agent_loop.hpp"
 #include "agent/streams/log_files.hpp"
+#include "base/byte_output.hpp"
 #include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::agent {
@@ -17,12 +20,29 @@ namespace {
 constexpr auto kOutputLimit = 2s;  // for the last lines to reach a slow reader
 constexpr auto kReportLimit = 6s;  // for the report to be written
 
-bool workers_have_our_output(const AgentConfig& config) {
-  return std::any_of(config.workers.begin(), config.workers.end(),
-                     [](const WorkerSettings& worker) {
-                       return worker.standard_output.mode == StreamMode::inherit ||
-                              worker.standard_error.mode == StreamMode::inherit;
-                     });
+constexpr auto kReaderTurn = 100ms;  // while a slow reader is waited for
+
+struct OwnWrites {
+  bool on_stdout = false;
+  bool on_stderr = false;
+};
+
+/// Where workers write without us.
+OwnWrites own_writes(const AgentConfig& config) {
+  OwnWrites own;
+  for (const WorkerSettings& worker : config.workers) {
+    own.on_stdout = own.on_stdout || worker.standard_output.mode == StreamMode::inherit;
+    own.on_stderr = own.on_stderr || worker.standard_error.mode == StreamMode::inherit;
+  }
+  if (same_output(STDOUT_FILENO, STDERR_FILENO))
+    own.on_stdout = own.on_stderr = own.on_stdout || own.on_stderr;
+  return own;
+}
+
+bool copies_output(const AgentConfig& config) {
+  return std::any_of(config.workers.begin(), config.workers.end(), [](const auto& worker) {
+    return worker.standard_error.mode == StreamMode::copy;
+  });
 }
 
 }  // namespace
@@ -43,7 +63,7 @@ void Agent::obey(EndJob& action) {
   const bool no_cgroup =
       config_.containment == machine::ContainmentLevel::cgroup && link_.cgroup() == nullptr;
   result_.containment = no_cgroup ? machine::ContainmentLevel::tree : config_.containment;
-  end_output();
+  end_output(action.finished.outcome);
   proto::Finished& finished = action.finished;
   if (finished.verdict) describe_culprit_output(*finished.verdict);
   result_.dropped_bytes += finished.losses.dropped_bytes;
@@ -62,16 +82,35 @@ void Agent::obey(EndJob& action) {
   context_.stop();
 }
 
-void Agent::end_output() {
+void Agent::end_output(proto::Finished::Outcome outcome) {
   if (output_) {
-    const auto limit = Clock::now() + kOutputLimit;
+    auto limit = Clock::now() + kOutputLimit;
+    read_copy(true);
     output_->drain(limit);
+    const bool waits = copies_output(config_) && config_.logs.policy == LogPolicy::block;
+    if (waits && outcome != proto::Finished::Outcome::cancelled) {
+      wait_for_reader();
+      limit = Clock::now() + kOutputLimit;
+    }
     output_->flush(limit);
     result_.dropped_bytes = output_->dropped_bytes();
   }
-  if (workers_have_our_output(config_)) return;
-  result_.stdout_unfinished = output_ && output_->unfinished_line(false);
-  result_.stderr_unfinished = output_ && output_->unfinished_line(true);
+  const OwnWrites own = own_writes(config_);
+  if (!own.on_stdout) result_.stdout_unfinished = output_ && output_->unfinished_line(false);
+  if (!own.on_stderr) result_.stderr_unfinished = output_ && output_->unfinished_line(true);
+}
+
+/// Of a copy, without a limit: a worker that wrote to a slow reader itself would still run. A
+/// signal that ends the job ends this, too.
+void Agent::wait_for_reader() {
+  waits_for_reader_ = true;
+  bool shown = output_->shown_by(Clock::now() + kReaderTurn);
+  while (!shown && waits_for_reader_) {
+    link_.ends_within(config_.stop.kill_timeout + 2 * kOutputLimit + kReportLimit);
+    context_.run_one_for(kReaderTurn);
+    shown = output_->shown_by(Clock::now());
+  }
+  waits_for_reader_ = false;
 }
 
 /// What the user has seen of it.
@@ -80,8 +119,11 @@ void Agent::describe_culprit_output(const proto::Verdict& verdict) {
   if (!result_.culprit_is_here) return;
   const int local_rank = verdict.culprit.failure.local_rank;
   const StreamMode mode = config_.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
+  // Other nodes write to the same place, it may be, and there what it printed is not the newest.
+  const bool may_be_above = mode != StreamMode::copy || result_.nodes == 1;
   result_.last_lines_on_screen =
-      output_ && output_->last_lines_on_screen(result_.round, local_rank);
+      may_be_above && output_ && output_->last_lines_on_screen(result_.round, local_rank);
+  result_.culprit_output_above = mode == StreamMode::inherit;
   result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
 }
 

@@ -98,6 +98,14 @@ void Console::add_lines(int source, std::string_view prefix, std::string_view bl
   }
 }
 
+void Console::pass(int source, std::string_view bytes, LogBuffer& out) {
+  if (bytes.empty()) return;
+  passes_ = true;
+  if (unfinished_by_ != source) end_line(out);
+  out.append(bytes);
+  unfinished_by_ = bytes.back() == '\n' ? kNobody : source;
+}
+
 int Console::room(std::string_view prefix) const {
   if (!draws()) return std::numeric_limits<int>::max();
   return std::max(0, settings_.columns - text_columns(prefix));

@@ -52,6 +52,9 @@ class Console {
   /// The same for whole lines that end with newlines.
   void add_lines(int source, std::string_view prefix, std::string_view block, LogBuffer& out);
 
+  /// Bytes of the source as they are, the same for its next ones.
+  void pass(int source, std::string_view bytes, LogBuffer& out);
+
   /// What the source may still change, each row without a prefix and of at most room() columns.
   /// Empty: nothing. Sources are shown in the order of their numbers.
   void show(int source, std::string_view prefix, std::vector<std::string> rows,
@@ -66,6 +69,11 @@ class Console {
 
   /// Ends an unfinished line and takes bars off the screen, so that something else can be written.
   void end_line(LogBuffer& out);
+
+  /// The same at a pause or the end: what passes as it is stays as it is.
+  void leave(LogBuffer& out) {
+    if (!passes_) end_line(out);
+  }
 
   /// Draws nothing before then: the terminal is another program's for now.
   void rest_until(Clock::time_point time) { draws_from_ = std::max(draws_from_, time); }
@@ -126,6 +134,7 @@ class Console {
   ConsoleSettings settings_;
   std::uint64_t rows_written_ = 0;
   int unfinished_by_ = kNobody;  // the worker with the unfinished line at the cursor
+  bool passes_ = false;          // bytes have passed
   std::map<int, Live> live_;
   StatusArea area_;
   bool changed_ = false;  // since the area was drawn

@@ -154,6 +154,7 @@ bool LogWriter::put_out_now(State& state, std::unique_lock<std::mutex>& lock, En
   state.going_out = false;
   if (state.waiting > 0) state.taken.notify_all();
   state.count_lost(entry.origin, taken.lost);
+  state.unread = taken.unwanted > 0;
   entry.done = taken.written + taken.lost + taken.unwanted;
   if (entry.done < entry.bytes.size()) return false;
   keep_spare(state, std::move(entry.bytes));
@@ -211,6 +212,11 @@ std::uint64_t LogWriter::dropped_bytes() const {
   return state_->dropped;
 }
 
+bool LogWriter::unread() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->unread;
+}
+
 bool LogWriter::idle() const {
   const std::lock_guard lock(state_->mutex);
   return state_->queued_bytes == 0;
@@ -256,6 +262,7 @@ void LogWriter::put_out(State& state, Entry& entry) {
       state.queued_bytes -= done;
       if (entry.origin == LogOrigin::ours) state.queued_own_bytes -= done;
       state.taken_bytes += done;
+      state.unread = taken.unwanted > 0;
       state.count_lost(entry.origin, taken.lost);
       if (state.waiting > 0) state.taken.notify_all();
       if (state.wanted && state.queued_bytes <= state.settings.queue_bytes_max / 2) {

@@ -85,6 +85,9 @@ class LogWriter {
 
   [[nodiscard]] std::uint64_t dropped_bytes() const;
 
+  /// Whether the reader of the output has closed its end.
+  [[nodiscard]] bool unread() const;
+
   /// Whether everything that came has gone out.
   [[nodiscard]] bool idle() const;
 
@@ -116,6 +119,7 @@ class LogWriter {
     int waiting = 0;         // callers that wait for `taken`
     bool wanted = false;     // a writer was told to wait
     bool at_work = false;
+    bool unread = false;    // the reader is gone
     bool dropping = false;  // until half of the queue is free
     std::uint64_t dropped = 0;
     std::uint64_t dropped_reported = 0;

@@ -25,12 +25,15 @@ struct OutputSource {
   bool reads_input = false;  ///< the worker has our stdin: an unfinished line may be a prompt
   LinePrefix prefix;
   bool coloured = false;          ///< the prefix, on the console
-  bool to_console = true;         ///< lines are shown
+  bool to_console = true;         ///< shown
+  bool verbatim = false;          ///< as it comes: no lines, no prefixes, every byte at once
   std::shared_ptr<LogFile> file;  ///< gets every byte as the worker wrote it; null: none
   std::shared_ptr<LogFile>
       filtered_file;  ///< gets the lines with one of `filters`, with their prefix
   std::shared_ptr<const std::vector<std::string>> filters;  ///< needed with filtered_file
   std::shared_ptr<std::atomic<std::uint64_t>> bytes_read;   ///< kept up to date; null: not counted
+
+  [[nodiscard]] bool shows_lines() const { return to_console && !verbatim; }
 };
 
 }  // namespace ddprun::agent

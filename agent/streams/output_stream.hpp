@@ -80,7 +80,7 @@ struct LineSink {
                                               : std::chrono::system_clock::time_point{};
     plain = source.prefix.plain(now);
     prefix = source.coloured ? source.prefix.coloured(now) : plain;
-    if (source.to_console) out = &shown;
+    if (source.shows_lines()) out = &shown;
   }
 
   void lines(std::string_view block) {

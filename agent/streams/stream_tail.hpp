@@ -50,6 +50,7 @@ class StreamTail {
   /// How many rows the console had written after the last of them; none: they were not shown.
   std::optional<std::uint64_t> shown_at;
   int prefix_columns = 0;  ///< before each of them there
+  bool passed_on = false;  ///< as they came: they are the newest on our output
 
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> lines;

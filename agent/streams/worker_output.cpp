@@ -151,6 +151,10 @@ void WorkerOutput::drain(Steady::time_point deadline) {
   end_requested_ = false;
 }
 
+bool WorkerOutput::shown_by(Steady::time_point deadline) {
+  return stdout_writer_.finish(deadline) && stderr_writer_.finish(deadline);
+}
+
 void WorkerOutput::flush(Steady::time_point deadline) {
   bool drawn = false;
   {
@@ -183,7 +187,9 @@ std::vector<std::string> WorkerOutput::last_lines(proto::RoundNumber round, int 
 bool WorkerOutput::last_lines_on_screen(proto::RoundNumber round, int local_rank) const {
   const std::lock_guard lock(mutex_);
   const auto found = tails_.find({round, local_rank});
-  if (found == tails_.end() || !found->second.shown_at || !first_on_screen_) return false;
+  if (found == tails_.end()) return false;
+  if (found->second.passed_on) return dropped_bytes() == 0;
+  if (!found->second.shown_at || !first_on_screen_) return false;
   const StreamTail& tail = found->second;
   std::uint64_t rows = 0;
   for (const std::string& line : tail.lines()) {

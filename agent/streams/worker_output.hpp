@@ -73,6 +73,9 @@ class WorkerOutput {
   /// whatever the policy; what has no place is dropped and counted.
   void drain(std::chrono::steady_clock::time_point deadline);
 
+  /// Whether our readers have everything that was read so far. Waits for that until the deadline.
+  bool shown_by(std::chrono::steady_clock::time_point deadline);
+
   /// The end: waits until everything is written, or the deadline has passed. What is not written
   /// then, queued or still in a dead worker's pipe, is dropped and counted, and so is what comes
   /// later. A console that is stuck keeps nothing from the files.
@@ -84,7 +87,8 @@ class WorkerOutput {
   /// What the same stderr said of an exception or a crash, and when.
   LineSigns signs(proto::RoundNumber round, int local_rank) const;
 
-  /// Whether these last lines still stand on the user's terminal. Exact after `flush`.
+  /// Whether these last lines still stand on the user's terminal, or went to our output last and
+  /// as they came. Exact after `flush`.
   [[nodiscard]] bool last_lines_on_screen(proto::RoundNumber round, int local_rank) const;
 
   /// Of console and files together. Exact after `flush`.
@@ -129,6 +133,7 @@ class WorkerOutput {
   void take_size(OutputStream& stream) const;
   [[nodiscard]] static bool is_no_prompt(std::string_view bytes);
   [[nodiscard]] TerminalSize size_to_draw(const Outlet& outlet) const;
+  void end_unread_streams();
   void end_streams();
   void note_unfinished();
   void rest();
@@ -162,6 +167,8 @@ class WorkerOutput {
   std::vector<int> ended_;         // streams that have come to their end
   LogBuffer read_;                 // what was read last
   bool screen_paused_ = false;     // no bar is on the screen while the shell has it
+  bool copies_ = false;            // a stream goes on as it comes
+  bool rests_ = true;              // no copy has to keep up with a stream that we do not have
   bool full_ = false;              // a worker wrote so much that reading must not rest
   std::vector<int> paused_;        // streams that are left alone, the longest first
   bool unwatched_ = false;         // the system refused to watch one of these again

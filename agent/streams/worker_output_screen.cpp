@@ -51,7 +51,7 @@ int WorkerOutput::wait_limit(Steady::time_point now) {
     const auto shown_at = *stream->partial_since + kShowUnfinishedAfter;
     if (shown_at > now) consider(shown_at);
     const Outlet& outlet = outlet_for(stream->source.standard_error);
-    if (stream->source.to_console && !outlet.console.draws() && bar_interval_.count() > 0)
+    if (stream->source.shows_lines() && !outlet.console.draws() && bar_interval_.count() > 0)
       consider(*stream->partial_since + bar_interval_);
   }
   for (Outlet* outlet : {&stdout_, &stderr_}) {
@@ -88,7 +88,7 @@ void WorkerOutput::show_unfinished(OutputStream& stream, Steady::time_point now)
     stream.partial_since = now;
     stream.partial_seen = stream.text.partials();
   }
-  if (!stream.source.to_console) return;
+  if (!stream.source.shows_lines()) return;
   Outlet& outlet = outlet_for(stream.source.standard_error);
   const bool waited = stream.partial_since && now - *stream.partial_since >= kShowUnfinishedAfter;
   LineSink sink(stream, outlet.console, outlet.bytes, nullptr);
@@ -133,7 +133,7 @@ void WorkerOutput::draw(Steady::time_point now) {
   }
   for (Outlet* outlet : {&stdout_, &stderr_}) {
     if (paused && !screen_paused_) {
-      outlet->console.end_line(outlet->bytes);
+      outlet->console.leave(outlet->bytes);
       put_out(*outlet);
     }
     // On a terminal that is behind, newer states replace those that wait.

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -37,6 +38,7 @@ void WorkerOutput::run() {
     draw(Steady::now());
     put_out(stdout_);
     put_out(stderr_);
+    end_unread_streams();
     end_streams();
     take_new();
     {
@@ -46,7 +48,7 @@ void WorkerOutput::run() {
       over_ = over_next_;
       if (end_requested_ || catch_ups_done_ < catching_up_) continue;
     }
-    if (busy && !full_) rest();
+    if (busy && !full_ && rests_) rest();
   }
 }
 
@@ -174,6 +176,8 @@ void WorkerOutput::take_new() {
     auto stream = std::make_unique<OutputStream>();
     stream->source = std::move(source);
     stream->id = next_id_++;
+    copies_ = copies_ || stream->source.verbatim;
+    if (stream->source.verbatim && !stream->source.both) rests_ = false;
     if (stream->source.terminal) {
       stream->pipe_bytes = kTerminalReadBytes;
       take_size(*stream);
@@ -228,6 +232,7 @@ StreamTail* WorkerOutput::tail_of(const OutputStream& stream) {
   if (!stream.source.standard_error) return nullptr;
   StreamTail& tail = tails_[{stream.source.round, stream.source.local_rank}];
   if (stream.source.both) tail.with_stdout();
+  tail.passed_on = stream.source.verbatim && stream.source.to_console;
   return &tail;
 }
 
@@ -254,6 +259,8 @@ void WorkerOutput::read(OutputStream& stream) {
     Outlet& outlet = outlet_for(stream.source.standard_error);
     if (outlet.bytes.capacity() == 0) outlet.bytes = outlet.writer.buffer();
     const bool keep = stream.source.standard_error;
+    if (stream.source.verbatim && stream.source.to_console)
+      outlet.console.pass(stream.id, read_.view(), outlet.bytes);
     std::unique_lock lock(mutex_, std::defer_lock);
     if (keep) lock.lock();
     LineSink sink(stream, outlet.console, outlet.bytes, tail_of(stream));
@@ -269,6 +276,19 @@ void WorkerOutput::read(OutputStream& stream) {
   Outlet& outlet = outlet_for(stream.source.standard_error);
   if (outlet.bytes.size() >= kLogBufferBytes / 2) put_out(outlet);
   if (ended) ended_.push_back(fd);
+}
+
+/// A worker whose words nobody reads any more is to find that out, as if it wrote to our reader
+/// itself.
+void WorkerOutput::end_unread_streams() {
+  if (!copies_) return;
+  for (const auto& [fd, stream] : streams_) {
+    if (!stream->source.verbatim || !outlet_for(stream->source.standard_error).writer.unread())
+      continue;
+    if (std::find(ended_.begin(), ended_.end(), fd) != ended_.end()) continue;
+    std::erase(paused_, fd);
+    ended_.push_back(fd);
+  }
 }
 
 /// Not before all that was read of them has been handed over: a caller that waits for their end

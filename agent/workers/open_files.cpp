@@ -24,6 +24,7 @@ std::uint64_t files_of(const StreamSettings& stream, bool may_be_hidden) {
   switch (stream.mode) {
     case StreamMode::pty:
     case StreamMode::pipe:
+    case StreamMode::copy:
       return stream.to_file ? 2 : 1;
     case StreamMode::inherit:
       return may_be_hidden ? 1 : 0;

@@ -32,7 +32,7 @@ StreamSettings WorkerStarter::settings_for(StreamSettings settings, int fd, int 
   if (!settings.to_console || config_.logs.shown_ranks.has(rank)) return settings;
   settings.to_console = false;
   const bool ours = settings.mode == StreamMode::pty || settings.mode == StreamMode::pipe ||
-                    settings.mode == StreamMode::inherit;
+                    settings.mode == StreamMode::copy || settings.mode == StreamMode::inherit;
   if (ours && !settings.to_file)
     settings.mode = fd == STDERR_FILENO ? StreamMode::pipe : StreamMode::null;
   return settings;
@@ -41,7 +41,8 @@ StreamSettings WorkerStarter::settings_for(StreamSettings settings, int fd, int 
 /// Where both go to the same place and no file wants them apart, only one pipe or terminal for both
 /// keeps their order.
 bool WorkerStarter::share_a_stream(const StreamSettings& out, const StreamSettings& err) const {
-  const bool ours = out.mode == StreamMode::pty || out.mode == StreamMode::pipe;
+  const bool ours =
+      out.mode == StreamMode::pty || out.mode == StreamMode::pipe || out.mode == StreamMode::copy;
   return one_console_ && ours && out.mode == err.mode && out.to_console && err.to_console &&
          !out.to_file && !err.to_file;
 }
@@ -57,6 +58,7 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
       return log_file_stream(fd, round, local_rank);
     case StreamMode::pty:
     case StreamMode::pipe:
+    case StreamMode::copy:
       break;
   }
   const bool wants_terminal = settings.mode == StreamMode::pty;
@@ -84,6 +86,7 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
   source.reads_input = gets_stdin(local_rank);
   source.coloured = source.standard_error ? config_.colour_stderr : config_.colour_stdout;
   source.to_console = settings.to_console;
+  source.verbatim = settings.mode == StreamMode::copy;
   if (settings.to_file) add_files(source, round);
   const int workers = pair->workers.get();
   return {workers, std::move(pair->workers), std::move(source)};

@@ -166,9 +166,10 @@ inline constexpr std::array kFailureRows = {
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
         .help = "Warn when a worker has printed nothing for this long",
-        .more = "For programs that only print. ddprun warns once in each silence; --on-silence can "
-                "make it a failure. ddprun does not see the output of a single worker, or with "
-                "--output=raw, or what --redirects sends to files. 0: no warning.",
+        .more =
+            "For programs that only print. ddprun warns once in each silence; --on-silence can "
+            "make it a failure. ddprun does not see what a worker writes directly to its "
+            "output (a single worker, --output=raw) or, by --redirects, to files. 0: no warning.",
         .default_text = "off",
         .example = "ddprun --log-timeout=10m --nproc-per-node=2 train.py",
     },

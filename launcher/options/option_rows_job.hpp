@@ -170,8 +170,10 @@ inline constexpr std::array kJobRows = {
         .help = "How the workers' output is shown",
         .more = "prefix: every line begins with its rank, and the workers get a terminal if ddprun "
                 "has one. pty, pipe: the same, but always with a terminal, or always with a pipe. "
-                "raw: the workers get ddprun's own stdout and stderr, as under torchrun.",
-        .default_text = "prefix, raw for one worker",
+                "raw: the workers get ddprun's own stdout and stderr, as under torchrun. A single "
+                "worker has them too, but if stderr is not a terminal, its stderr passes through "
+                "ddprun, without prefixes.",
+        .default_text = "prefix; one worker: without prefixes",
         .example = "ddprun --output=raw --nproc-per-node=2 train.py",
     },
     OptionRow{
@@ -313,7 +315,8 @@ inline constexpr std::array kJobRows = {
             "If the reader of ddprun's output is too slow: drop output, or let the workers wait",
         .more = "drop: output is dropped if the terminal or the reader makes no room within 0.1 s, "
                 "or the disk accepts nothing for 2 s; ddprun counts and reports the bytes. block: "
-                "nothing is dropped while the job runs.",
+                "nothing is dropped while the job runs. For one worker without prefixes (see "
+                "--output) block is the default.",
         .default_value = "drop",
         .example = "ddprun --log-policy=block --nproc-per-node=2 train.py",
     },

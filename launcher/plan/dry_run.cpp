@@ -51,6 +51,8 @@ std::string_view name_of(StreamMode mode) {
       return "pty";
     case StreamMode::pipe:
       return "pipe";
+    case StreamMode::copy:
+      return "copy";
     case StreamMode::file:
       return "file";
     case StreamMode::null:

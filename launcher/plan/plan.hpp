@@ -96,6 +96,7 @@ struct Probes {
   std::string host_name;
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
+  bool one_output = false;  ///< stdout and stderr are the same terminal, file or pipe
 };
 
 /// The real ones; what they point to lives as long as the process.

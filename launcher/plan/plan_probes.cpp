@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/byte_output.hpp"
 #include "base/secret_file.hpp"
 #include "base/small_file.hpp"
 #include "base/trimmed.hpp"
@@ -90,6 +91,7 @@ Probes machine_probes() {
   probes.host_name = host_name();
   probes.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
   probes.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
+  probes.one_output = same_output(STDOUT_FILENO, STDERR_FILENO);
   return probes;
 }
 

@@ -46,6 +46,19 @@ StreamSettings stderr_settings(StreamSettings stream) {
   return stream;
 }
 
+/// How the streams of a single worker that are only shown reach us.
+struct OwnStreams {
+  StreamMode out = StreamMode::inherit;
+  StreamMode err = StreamMode::inherit;
+};
+
+/// A terminal is the worker's own. Anything else gets its stderr through us, so that the report can
+/// name the cause; and its stdout with it where both are one, or their order would be lost.
+OwnStreams own_streams(const Probes& probes) {
+  if (probes.stderr_is_terminal) return {};
+  return {probes.one_output ? StreamMode::copy : StreamMode::inherit, StreamMode::copy};
+}
+
 bool coloured(ColourMode mode, bool terminal) {
   return mode == ColourMode::always || (mode == ColourMode::automatic && terminal);
 }
@@ -118,18 +131,25 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   // What comes through ssh is merged with the output of other hosts.
   const bool is_alone = workers == 1 && !options.ssh_node;
   const auto mode = options.output.value_or(is_alone ? OutputMode::raw : OutputMode::prefix);
-  const auto out = shown_mode(mode, probes.stdout_is_terminal);
-  const auto err = shown_mode(mode, probes.stderr_is_terminal);
+  OwnStreams shown{shown_mode(mode, probes.stdout_is_terminal),
+                   shown_mode(mode, probes.stderr_is_terminal)};
+  if (is_alone && !options.output) shown = own_streams(probes);
   for (int local_rank = 0; local_rank < workers; ++local_rank) {
     const StreamSet redirected = redirects.of(local_rank);
     const StreamSet teed = tee.of(local_rank);
-    const bool shown = shown_here(logs, local_rank);
+    const bool is_shown = shown_here(logs, local_rank);
     const bool capped = logs.lines.rotation.bytes_max > 0;
     agent::WorkerSettings& worker = agent.workers[static_cast<std::size_t>(local_rank)];
-    worker.standard_output =
-        stream_settings(redirected.standard_output, teed.standard_output, shown, capped, out);
-    worker.standard_error = stderr_settings(
-        stream_settings(redirected.standard_error, teed.standard_error, shown, capped, err));
+    worker.standard_output = stream_settings(redirected.standard_output, teed.standard_output,
+                                             is_shown, capped, shown.out);
+    worker.standard_error = stderr_settings(stream_settings(
+        redirected.standard_error, teed.standard_error, is_shown, capped, shown.err));
+    if (worker.standard_output.mode == StreamMode::copy &&
+        worker.standard_error.mode != StreamMode::copy)
+      worker.standard_output.mode = StreamMode::inherit;
+    // As if the worker wrote there itself: a slow reader slows it, and nothing is lost.
+    if (worker.standard_error.mode == StreamMode::copy && !logs.policy_given)
+      agent.logs.policy = agent::LogPolicy::block;
   }
   plan.log_folder.wanted = files && (!logs.folder.empty() || !redirects.empty() || !tee.empty());
   plan.log_folder.base = files ? logs.folder : "";

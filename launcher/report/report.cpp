@@ -196,20 +196,6 @@ std::string suspects_text(const proto::Verdict& verdict) {
   return text;
 }
 
-/// What the kernel counted for it, where that helps: was memory full, does it spin or wait? Of a
-/// GPU's memory the kernel knows nothing.
-std::string usage_text(const proto::WorkerFailure& culprit) {
-  const bool killed = culprit.exit == ExitStatus{true, SIGKILL, false} && !culprit.stopped_by_us;
-  const bool memory =
-      mentions(culprit, {"MemoryError", "bad_alloc", "allocate memory"}) &&
-      !mentions(culprit, {"CUDA out of memory", "CUDA error: out of memory", "HIP out of memory"});
-  if (!culprit.used || !(killed || memory || culprit.evidence.kind == EvidenceKind::hang))
-    return "";
-  return fmt::format("ddprun: its peak memory: {}; its CPU time: {}\n",
-                     describe_bytes(culprit.used->peak_memory_bytes),
-                     describe(culprit.used->cpu_time));
-}
-
 std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict,
                          const JobFacts& facts) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
@@ -226,6 +212,7 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
     text += fmt::format("ddprun: hint: {}\n", hint);
   if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
     text += last_lines_text(verdict.culprit.rank, culprit.last_lines);
+  text += output_above_text(result, culprit);
   // The evidence of a crash says it already.
   if (wrote_nothing && culprit.evidence.kind != EvidenceKind::fatal_signal)
     text += "ddprun: it wrote nothing to stderr\n";

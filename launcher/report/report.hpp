@@ -16,6 +16,8 @@ struct JobFacts {
   std::string folder = {};                ///< in which it was started; empty: deleted
   std::string python = {};      ///< under which the workers run; empty: none that we chose
   std::string log_folder = {};  ///< of this run; empty: none
+  /// The active environment (venv, conda), where that Python belongs to another one; else empty.
+  std::string other_environment = {};
 };
 
 /// The exit code of the job, from docs/exit-codes.md.

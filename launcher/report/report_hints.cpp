@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/describe.hpp"
+#include "base/exit_codes.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/report/screen_text.hpp"
 
@@ -19,6 +21,12 @@ constexpr std::size_t kPathBytesShown = 400;
 std::string about_python(const JobFacts& facts) {
   if (facts.python.empty()) {
     return "is the module installed for the Python that the program's first line (#!) starts?";
+  }
+  if (!facts.other_environment.empty()) {
+    return fmt::format(
+        "the workers ran under {}, not under the active environment {}: type "
+        "PYTHON_EXEC={}/bin/python ddprun ..., or install ddprun there",
+        facts.python, facts.other_environment, facts.other_environment);
   }
   return fmt::format(
       "the workers ran under {}: is the module installed there? (PYTHON_EXEC names another Python)",
@@ -47,6 +55,36 @@ std::string about_signal(const proto::WorkerFailure& failure) {
   }
 }
 
+/// By which a shell, and what works like one, hands on the end of a program that it has started.
+std::string about_signal_of_child(int code) {
+  const int signal = code - kExitSignalBase;
+  const auto killed = [&](std::string_view how) {
+    return fmt::format("exit code {} is 128 + {}: mostly a program that the worker started {} {}",
+                       code, signal, how, signal_name(signal));
+  };
+  switch (signal) {
+    case SIGKILL:
+      return killed("was killed by") +
+             ", from the kernel's OOM killer, a container's limit or a kill -9";
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+    case SIGABRT:
+    case SIGSYS:
+    case SIGTRAP:
+      return killed("crashed with");
+    case SIGHUP:
+    case SIGINT:
+    case SIGPIPE:
+    case SIGTERM:
+    case SIGXCPU:
+      return killed("was ended by");
+    default:
+      return "";
+  }
+}
+
 std::string about_exit_code(int code) {
   switch (code) {
     case kExitNotExecutable:
@@ -54,7 +92,7 @@ std::string about_exit_code(int code) {
     case kExitNotFound:
       return "exit code 127 mostly means that a shell script called a program that is not on PATH";
     default:
-      return "";
+      return about_signal_of_child(code);
   }
 }
 
@@ -67,6 +105,30 @@ bool mentions(const proto::WorkerFailure& failure, std::initializer_list<std::st
   };
   return has(failure.evidence.text) ||
          std::any_of(failure.last_lines.begin(), failure.last_lines.end(), has);
+}
+
+std::string usage_text(const proto::WorkerFailure& culprit) {
+  const bool of_a_child = culprit.exit == ExitStatus{false, kExitSignalBase + SIGKILL, false};
+  const bool killed =
+      (culprit.exit == ExitStatus{true, SIGKILL, false} || of_a_child) && !culprit.stopped_by_us;
+  const bool memory =
+      mentions(culprit, {"MemoryError", "bad_alloc", "allocate memory"}) &&
+      !mentions(culprit, {"CUDA out of memory", "CUDA error: out of memory", "HIP out of memory"});
+  if (!culprit.used || !(killed || memory || culprit.evidence.kind == EvidenceKind::hang))
+    return "";
+  return fmt::format("ddprun: its peak memory: {}; its CPU time: {}\n",
+                     describe_bytes(culprit.used->peak_memory_bytes),
+                     describe(culprit.used->cpu_time));
+}
+
+std::string output_above_text(const agent::AgentResult& result,
+                              const proto::WorkerFailure& culprit) {
+  const bool may_have_said = culprit.error.empty() && culprit.evidence.text.empty() &&
+                             culprit.last_lines.empty() &&
+                             !(culprit.exit.by_signal && culprit.exit.value == SIGKILL);
+  if (!result.culprit_output_above || !may_have_said) return "";
+  return "ddprun: its messages are above, where it wrote them itself (with --output=prefix this "
+         "report has them)\n";
 }
 
 std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict,
@@ -85,7 +147,7 @@ std::vector<std::string> hints(const agent::AgentResult& result, const proto::Ve
   }
   if (culprit.exit.by_signal) {
     add(about_signal(culprit));
-  } else if (culprit.error.empty()) {
+  } else if (culprit.error.empty() && !culprit.stopped_by_us) {
     add(about_exit_code(culprit.exit.value));
   }
   if (result.newer_store_clients)

@@ -23,6 +23,8 @@ struct Machine {
   int usable_cpus = 5;
   bool one_node = false;  // else CPUs 0 and 1 are in node 0, CPUs 2 and 3 in node 1
   bool terminals = false;
+  bool stderr_terminal = false;
+  bool one_output = false;
   bool cgroup_possible = false;
   bool cgroup_delegated = false;
   std::string executable_folder;
@@ -107,7 +109,8 @@ struct Machine {
     result.boot_id = [] { return "boot-1"; };
     result.executable_folder = executable_folder;
     result.stdout_is_terminal = terminals;
-    result.stderr_is_terminal = false;
+    result.stderr_is_terminal = stderr_terminal;
+    result.one_output = one_output;
     return result;
   }
 };

@@ -53,6 +53,21 @@ TEST_CASE("every line has its prefix") {
   CHECK(file.take() == "[0] a\n[1] b\n[0] \n");
 }
 
+TEST_CASE("bytes that pass are shown as they are, and only a line of another source ends theirs") {
+  Output file(kFile);
+  const auto pass = [&](std::string_view bytes) { file.console.pass(0, bytes, file.out); };
+  pass("a");
+  pass("b\n\x1b[1m50%\r");
+  CHECK(file.take() == "ab\n\x1b[1m50%\r");
+  CHECK(file.console.unfinished());
+  file.console.leave(file.out);
+  CHECK(file.take().empty());
+  file.add(1, "ours");
+  pass("c\n");
+  CHECK(file.take() == "\n[1] ours\nc\n");
+  CHECK_FALSE(file.console.unfinished());
+}
+
 TEST_CASE("an unfinished line is continued by its own source and ended by another") {
   for (const auto& settings : {kFile, kTerminal}) {
     Output output(settings);

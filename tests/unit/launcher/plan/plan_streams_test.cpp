@@ -9,10 +9,33 @@ using namespace ddprun::launcher::test;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
-TEST_CASE("one worker inherits our streams") {
+TEST_CASE("one worker inherits our streams on a terminal, and elsewhere we copy its stderr") {
+  using agent::StreamMode;
+  const auto modes = [](bool terminal, bool one_output, const Words& options) {
+    Machine machine;
+    machine.terminals = machine.stderr_terminal = terminal;
+    machine.one_output = one_output;
+    const auto worker = planned(options, machine).agent.workers[0];
+    return std::pair(worker.standard_output.mode, worker.standard_error.mode);
+  };
+  CHECK(modes(true, true, {}) == std::pair(StreamMode::inherit, StreamMode::inherit));
+  CHECK(modes(false, false, {}) == std::pair(StreamMode::inherit, StreamMode::copy));
+  CHECK(modes(false, true, {}) == std::pair(StreamMode::copy, StreamMode::copy));
+  CHECK(modes(false, true, {"--output=raw"}) ==
+        std::pair(StreamMode::inherit, StreamMode::inherit));
+  // What is not copied beside it has no order to keep.
+  CHECK(modes(false, true, {"--tee=2"}) == std::pair(StreamMode::inherit, StreamMode::pipe));
+  CHECK(modes(false, true, {"--redirects=1"}) == std::pair(StreamMode::file, StreamMode::copy));
+}
+
+TEST_CASE("a copy loses nothing unless the user allows it") {
+  CHECK(planned({}).agent.logs.policy == agent::LogPolicy::block);
+  CHECK(planned({"--log-policy=drop"}).agent.logs.policy == agent::LogPolicy::drop);
+  CHECK(planned({"--nproc-per-node=2"}).agent.logs.policy == agent::LogPolicy::drop);
+}
+
+TEST_CASE("rank 0 has our stdin, and there are no log files unless they are asked for") {
   const auto plan = planned({});
-  CHECK(plan.agent.workers[0].standard_output.mode == agent::StreamMode::inherit);
-  CHECK(plan.agent.workers[0].standard_error.mode == agent::StreamMode::inherit);
   CHECK(plan.agent.standard_input == StdinMode::rank0);
   CHECK_FALSE(plan.log_folder.wanted);
 }

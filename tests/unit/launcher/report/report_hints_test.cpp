@@ -28,6 +28,11 @@ TEST_CASE("signals with a usual cause come with a hint") {
   const auto json = nlohmann::json::parse(launcher::report_json(module, 1, facts));
   REQUIRE(json["hints"].size() == 1);
   CHECK(has(json["hints"][0], "the workers ran under /opt/py/bin/python3: is the module"));
+  auto elsewhere = facts;
+  elsewhere.other_environment = "/home/me/env";
+  CHECK(has(said(module, elsewhere),
+            "hint: the workers ran under /opt/py/bin/python3, not under the active environment "
+            "/home/me/env: type PYTHON_EXEC=/home/me/env/bin/python ddprun"));
   CHECK(has(said(module), "is the module installed for the Python that the program's first line"));
   agent::AgentResult result = failed({true, SIGKILL, false});
   result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
@@ -48,6 +53,33 @@ TEST_CASE("unexplained failures of PyTorch, CUDA and shells come with a hint") {
   CHECK(has(said(failed({false, 126, false})), "hint: exit code 126 mostly means"));
   CHECK(has(said(failed({false, 127, false})), "hint: exit code 127 mostly means"));
   CHECK_FALSE(has(said(failed({false, 3, false})), "hint"));
+}
+
+TEST_CASE("an exit code that stands for a signal names it, unless ddprun stopped the worker") {
+  const auto hint = [](int code) { return said(failed({false, code, false})); };
+  CHECK(has(hint(137),
+            "hint: exit code 137 is 128 + 9: mostly a program that the worker started "
+            "was killed by SIGKILL, from the kernel's OOM killer"));
+  CHECK(has(hint(139),
+            "exit code 139 is 128 + 11: mostly a program that the worker started crashed "
+            "with SIGSEGV\n"));
+  CHECK(has(hint(143), "was ended by SIGTERM\n"));
+  for (const int code : {128, 155, 200, 255}) CHECK_FALSE(has(hint(code), "hint"));
+  agent::AgentResult stopped = failed({false, 137, false});
+  stopped.finished.verdict->culprit.failure.stopped_by_us = true;
+  CHECK_FALSE(has(said(stopped), "hint"));
+}
+
+TEST_CASE("messages that went to the terminal without ddprun are pointed to") {
+  agent::AgentResult result = failed({false, 1, false});
+  CHECK_FALSE(has(said(result), "above"));
+  result.culprit_output_above = true;
+  CHECK(has(said(result), "ddprun: its messages are above"));
+  result.finished.verdict->culprit.failure.evidence.text = "ValueError: from its error file";
+  CHECK_FALSE(has(said(result), "above"));
+  result = failed({true, SIGKILL, false});
+  result.culprit_output_above = true;
+  CHECK_FALSE(has(said(result), "above"));
 }
 
 TEST_CASE("a full disk under the log folder is named as a possible cause") {
