@@ -20,7 +20,8 @@ constexpr std::size_t kPathBytesShown = 400;
 
 std::string about_python(const JobFacts& facts) {
   if (facts.python.empty()) {
-    return "is the module installed for the Python that the program's first line (#!) starts?";
+    return "is the module installed for the Python that ran: PROGRAM itself, or the one in its "
+           "first line (#!)?";
   }
   if (!facts.other_environment.empty()) {
     return fmt::format(

@@ -33,7 +33,7 @@ TEST_CASE("signals with a usual cause come with a hint") {
   CHECK(has(said(module, elsewhere),
             "hint: the workers ran under /opt/py/bin/python3, not under the active environment "
             "/home/me/env: type PYTHON_EXEC=/home/me/env/bin/python ddprun"));
-  CHECK(has(said(module), "is the module installed for the Python that the program's first line"));
+  CHECK(has(said(module), "is the module installed for the Python that ran: PROGRAM itself, or"));
   agent::AgentResult result = failed({true, SIGKILL, false});
   result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
   CHECK(said(result).find("the kernel killed it because memory was full") != std::string::npos);
