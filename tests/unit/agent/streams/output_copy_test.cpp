@@ -89,8 +89,8 @@ TEST_CASE("a copy waits for a reader that has stopped, and tells when all is out
     work.worker.reset();
   });
   std::size_t bytes = 0;
-  REQUIRE(ddprun::test::eventually([&] { return !work.output.shown_by(soon(1ms)); }));
-  CHECK_FALSE(work.output.shown_by(soon(200ms)));
+  // Not at once: until the pipe is full, there are moments in which all is out.
+  REQUIRE(ddprun::test::eventually([&] { return !work.output.shown_by(soon(200ms)); }));
   CHECK(ddprun::test::eventually([&] {
     bytes += work.shown().size();
     return bytes == 3 << 20;
