@@ -50,6 +50,9 @@ LISTED_FOR_1_13 = [
     ("is a leader of a (session|group)", only(False), only(True), "later torchruns start workers in sessions"),
 ]
 
+# With one worker: its stdout is copied with its stderr, because both go to one file.
+COPIED = [("descriptors/[12]", text(r"/.+/output"), only("pipe"), "so that the report names the cause; --output=raw does not")]
+
 # With several workers.
 STREAMS = [
     ("descriptors/[12]", text(r"/.+/output"), only("pipe"), "ddprun makes whole lines of them; --output=raw does not"),
@@ -108,13 +111,13 @@ class Environment(TorchTest):
 
     def test_every_listed_difference_is_documented(self):
         page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "pytorch.md").read_text(encoding="utf-8")
-        for path, *_ in [*LISTED, *LISTED_FOR_1_13, *STREAMS, *IGNORED]:
+        for path, *_ in [*LISTED, *LISTED_FOR_1_13, *COPIED, *STREAMS, *IGNORED]:
             what = re.sub(r"[\[(].*", "", path.split("/", 1)[-1])
             self.assertIn(what.strip(), page)
 
     @with_each_torchrun
     def test_one_worker_sees_what_it_sees_under_torchrun(self, torch):
-        ddpruns = self.compare(torch, 1)
+        ddpruns = self.compare(torch, 1, more=COPIED)
         self.assertEqual(ddpruns[0]["argv"][1:], ["--lr", "0.1", "--nproc-per-node=9", "0", "0", "a b", ""])
 
     @with_each_torchrun
@@ -124,12 +127,15 @@ class Environment(TorchTest):
     @with_each_torchrun
     def test_with_raw_output_and_shared_stdin_not_even_the_streams_differ(self, torch):
         self.compare(torch, 2, "--output=raw", "--stdin=all")
+        (self.folder / "torchrun").rename(self.folder / "torchrun with two")
+        (self.folder / "ddprun").rename(self.folder / "ddprun with two")
+        self.compare(torch, 1, "--output=raw")
 
     @with_each_torchrun
     def test_a_module_sees_what_it_sees_under_torchrun(self, torch):
         (self.folder / "work" / "package").mkdir(parents=True)
         (self.folder / "work" / "package" / "dump.py").symlink_to(WORKERS / "dump.py")
-        self.compare(torch, 1, program=["-m", "package.dump"])
+        self.compare(torch, 1, program=["-m", "package.dump"], more=COPIED)
 
     @with_each_torchrun
     def test_unusual_limits_masks_and_priorities_reach_the_workers_as_under_torchrun(self, torch):
@@ -144,7 +150,7 @@ class Environment(TorchTest):
                 signal.signal(number, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 
-        self.compare(torch, 1, before=before, more=IGNORED)
+        self.compare(torch, 1, before=before, more=[*COPIED, *IGNORED])
 
 
 if __name__ == "__main__":
