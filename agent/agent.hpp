@@ -61,7 +61,7 @@ struct AgentResult {
   std::map<int, std::string> error_files;
   std::vector<WorkerLogs> logs;       ///< of the last round, by local rank; empty: no log files
   bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
-  bool culprit_output_above = false;  ///< it was, and the report goes there
+  bool culprit_output_above = false;  ///< its stderr was ours, where the report goes, too
   /// The culprit's last lines are the newest on the user's terminal, so the report leaves them out.
   bool last_lines_on_screen = false;
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has

@@ -169,9 +169,13 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   plan.agent.log_folder = std::move(*log_folder);
   plan.agent.run_directory = plan.warden.run_directory = make_run_directory();
   plan.warden.title_room = title_room;
-  const launcher::JobFacts facts{plan.agent.run_id,     command,
-                                 current_folder(),      plan.program.python,
-                                 plan.agent.log_folder, other_environment(plan.program.python)};
+  const launcher::JobFacts facts{plan.agent.run_id,
+                                 command,
+                                 current_folder(),
+                                 plan.program.python,
+                                 plan.agent.log_folder,
+                                 other_environment(plan.program.python),
+                                 std::getenv("PYTHON_EXEC") != nullptr};
   const auto conclude = [&](const agent::AgentResult& result) {
     const int code = launcher::exit_code(result, plan.report.exit_code_rule);
     if (node != nullptr) return tell_launcher(result, code, plan, facts, *node);

@@ -141,7 +141,7 @@ class Agent {
   void summarize_round();
   void describe_last_round();
   void end_output(proto::Finished::Outcome outcome);
-  void wait_for_reader();
+  bool wait_for_reader();
   void describe_culprit_output(const proto::Verdict& verdict);
   void end_check(CheckEnded ended);
   void notice(const std::string& line);

@@ -89,8 +89,8 @@ void Agent::end_output(proto::Finished::Outcome outcome) {
     output_->drain(limit);
     const bool waits = copies_output(config_) && config_.logs.policy == LogPolicy::block;
     if (waits && outcome != proto::Finished::Outcome::cancelled) {
-      wait_for_reader();
-      limit = Clock::now() + kOutputLimit;
+      const bool shown = wait_for_reader();
+      limit = Clock::now() + (shown ? kOutputLimit : 0s);
     }
     output_->flush(limit);
     result_.dropped_bytes = output_->dropped_bytes();
@@ -100,9 +100,9 @@ void Agent::end_output(proto::Finished::Outcome outcome) {
   if (!own.on_stderr) result_.stderr_unfinished = output_ && output_->unfinished_line(true);
 }
 
-/// Of a copy, without a limit: a worker that wrote to a slow reader itself would still run. A
-/// signal that ends the job ends this, too.
-void Agent::wait_for_reader() {
+/// Has no limit: a worker that wrote to a slow reader itself would still run. A signal that ends
+/// the job ends the wait, too; then false.
+bool Agent::wait_for_reader() {
   waits_for_reader_ = true;
   bool shown = output_->shown_by(Clock::now() + kReaderTurn);
   while (!shown && waits_for_reader_) {
@@ -111,6 +111,7 @@ void Agent::wait_for_reader() {
     shown = output_->shown_by(Clock::now());
   }
   waits_for_reader_ = false;
+  return shown;
 }
 
 /// What the user has seen of it.
@@ -118,9 +119,13 @@ void Agent::describe_culprit_output(const proto::Verdict& verdict) {
   result_.culprit_is_here = verdict.culprit.agent == membership_->own_id();
   if (!result_.culprit_is_here) return;
   const int local_rank = verdict.culprit.failure.local_rank;
-  const StreamMode mode = config_.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
-  // Other nodes write to the same place, it may be, and there what it printed is not the newest.
-  const bool may_be_above = mode != StreamMode::copy || result_.nodes == 1;
+  const WorkerSettings& worker = config_.workers[static_cast<std::size_t>(local_rank)];
+  const StreamMode mode = worker.standard_error.mode;
+  const StreamMode out_mode = worker.standard_output.mode;
+  const bool shows_out_lines = worker.standard_output.to_console &&
+                               (out_mode == StreamMode::pty || out_mode == StreamMode::pipe);
+  // Its stdout, and other nodes, may have written to the same place since.
+  const bool may_be_above = mode != StreamMode::copy || (result_.nodes == 1 && !shows_out_lines);
   result_.last_lines_on_screen =
       may_be_above && output_ && output_->last_lines_on_screen(result_.round, local_rank);
   result_.culprit_output_above = mode == StreamMode::inherit;

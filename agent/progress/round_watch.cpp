@@ -95,9 +95,9 @@ std::optional<proto::SlowestWorker> RoundWatch::slowest(Clock::time_point round_
 void RoundWatch::count_output(std::vector<OutputSource>& sources) {
   printed_.assign(group_->workers().size(), nullptr);
   for (OutputSource& source : sources) {
-    // A stdout that we do not see may be where it prints.
+    // A stdout that we do not see may be where it prints; into a copy, Python prints late.
     const auto& settings = config_.workers[static_cast<std::size_t>(source.local_rank)];
-    if (settings.standard_output.mode == StreamMode::inherit) continue;
+    if (source.verbatim || settings.standard_output.mode == StreamMode::inherit) continue;
     Count& count = printed_[static_cast<std::size_t>(source.local_rank)];
     if (!count) count = std::make_shared<std::atomic<std::uint64_t>>(0);
     source.bytes_read = count;

@@ -278,8 +278,7 @@ void WorkerOutput::read(OutputStream& stream) {
   if (ended) ended_.push_back(fd);
 }
 
-/// A worker whose words nobody reads any more is to find that out, as if it wrote to our reader
-/// itself.
+/// A worker finds out that its reader is gone, as if it wrote there itself.
 void WorkerOutput::end_unread_streams() {
   if (!copies_) return;
   for (const auto& [fd, stream] : streams_) {

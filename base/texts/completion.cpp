@@ -91,10 +91,11 @@ _ddprun_@NAME@() {
 constexpr std::string_view kBashComplete = "complete -F _ddprun_@NAME@ @NAME@\n";
 
 constexpr std::string_view kBashCompleteOurs =
-    R"(# Other packages have a program of this name, too: only the one beside @LAUNCHER@ is ours.
+    R"(# Other packages have a program of this name, too: ours is beside @LAUNCHER@, or in libexec.
 _ddprun_@NAME@_is_ours() {
   local file
-  file=$(type -P @NAME@) && [[ -x ${file%/*}/@LAUNCHER@ ]]
+  file=$(type -P @NAME@) && [[ -x ${file%/*}/@LAUNCHER@ ]] &&
+    [[ ! -e ${file%/*}/../libexec/@LAUNCHER@/@NAME@ ]]
 }
 ! _ddprun_@NAME@_is_ours || complete -F _ddprun_@NAME@ @NAME@
 )";
@@ -205,9 +206,10 @@ std::string tcsh_value(const ProgramText& program, const OptionText& option) {
 }
 
 constexpr std::string_view kTcshOurs =
-    R"(# Other packages have a program of this name, too: only the one beside @LAUNCHER@ is ours.
+    R"(# Other packages have a program of this name, too: ours is beside @LAUNCHER@, or in libexec.
 set _ddprun_file = `which @NAME@`
-if ( -x $_ddprun_file[$#_ddprun_file]:h/@LAUNCHER@ ) then
+set _ddprun_folder = $_ddprun_file[$#_ddprun_file]:h
+if ( -x $_ddprun_folder/@LAUNCHER@ && ! -e $_ddprun_folder/../libexec/@LAUNCHER@/@NAME@ ) then
 )";
 
 /// Tcsh takes the first rule that fits and offers one kind of words; it does not know where PROGRAM
@@ -235,7 +237,7 @@ std::string tcsh_script(const ProgramText& program) {
   }
   return text + " \\\n  'C@-@(" + joined(all, " ") + ")@' \\\n  'p@*@" +
          (program.takes_program ? "f" : "n") + "@'\n" +
-         (is_alone ? "" : "endif\nunset _ddprun_file\n");
+         (is_alone ? "" : "endif\nunset _ddprun_file _ddprun_folder\n");
 }
 
 }  // namespace

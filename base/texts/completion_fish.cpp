@@ -48,10 +48,11 @@ end
 )";
 
 constexpr std::string_view kFishOurs =
-    R"(# Other packages have a program of this name, too: only the one beside @LAUNCHER@ is ours.
+    R"(# Other packages have a program of this name, too: ours is beside @LAUNCHER@, or in libexec.
 function __@LAUNCHER@_@NAME@_is_ours
     set -l file (command -s @NAME@)
     and test -x (dirname $file)/@LAUNCHER@
+    and not test -e (dirname $file)/../libexec/@LAUNCHER@/@NAME@
 end
 function __@LAUNCHER@_runs_@NAME@
     functions -q __@LAUNCHER@_program

@@ -107,6 +107,12 @@ bool is_launcher_module(std::string_view module) {
   return module == "torch.distributed.run" || module == "torch.distributed.launch";
 }
 
+/// Other launchers have the number of all workers there.
+bool may_be_of_all_nodes(std::string_view name) {
+  return name == "np" || name == "nprocs" || name == "num-procs" || name == "num-processes" ||
+         name == "processes" || name == "workers" || name == "num-workers";
+}
+
 bool is_python(std::string_view program) {
   const std::string_view name = program.substr(program.rfind('/') + 1);
   return name == "python" || name.starts_with("python3");
@@ -119,7 +125,8 @@ std::string instead_of_option(std::string_view name, std::string_view value) {
                                     [&](const Renamed& entry) { return entry.name == name; });
   if (renamed != kRenamed.end()) {
     return "; did you mean --" + std::string(renamed->here) + "=" +
-           std::string(value.empty() ? renamed->value : value) + "?";
+           std::string(value.empty() ? renamed->value : value) + "?" +
+           (may_be_of_all_nodes(name) ? " (workers of each node)" : "");
   }
   const auto instead = std::find_if(kInstead.begin(), kInstead.end(),
                                     [&](const Instead& entry) { return entry.name == name; });
@@ -158,7 +165,8 @@ std::string launcher_as_program(std::string_view program, const std::vector<std:
   if (words.empty()) return "";
   return words +
          " would start workers of its own in each worker: leave it out, ddprun takes the "
-         "same options: ddprun [OPTIONS] PROGRAM";
+         "same options: ddprun [OPTIONS] PROGRAM" +
+         (program == "torchrun" ? " (a file of that name here: ./torchrun)" : "");
 }
 
 }  // namespace ddprun::launcher

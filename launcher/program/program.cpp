@@ -268,8 +268,9 @@ Outcome<Resolver::Python> Resolver::python() const {
 
 LaunchError Resolver::not_executable(const std::string& file, const std::string& what) const {
   const std::string first_bytes = files_.contents(file, kFirstLineMax);
+  const bool names_one = first_bytes.starts_with("#!");
   std::string interpreter = interpreter_of(first_bytes);
-  const bool names_one = !interpreter.empty();
+  if (names_one && !on_path(interpreter)) interpreter.clear();
   if (!names_one && file.ends_with(".sh")) interpreter = on_path("bash") ? "bash" : "sh";
   const std::string change = "chmod +x " + file;
   if (interpreter.empty()) return {kExitNotExecutable, file + " is " + what + ": " + change};
@@ -286,7 +287,9 @@ LaunchError Resolver::no_first_line(const std::string& file) const {
 
 /// What to type in place of a script alone.
 std::string Resolver::with_interpreter(const std::string& interpreter) const {
-  return "ddprun ... " + interpreter + " " + request_.program +
+  const std::string& name = request_.program;
+  const bool is_plain = name.find_first_of(" \t\"$&;()<>|*?") == std::string::npos;
+  return "ddprun ... " + interpreter + " " + (is_plain ? name : "'" + name + "'") +
          (request_.arguments.empty() ? "" : " ...");
 }
 
@@ -319,13 +322,13 @@ LaunchError Resolver::not_found() const {
   }
   const auto slash = name.rfind('/');
   std::string message = name + ": not found";
-  if (const auto instead = instead_of_command(name); !instead.empty())
-    return {kExitNotFound, message + instead};
   if (slash == std::string::npos && is_program(files_.look(name))) {
     if (is_bare_shell_script(name, files_.contents(name, kFirstLineMax)))
       return no_first_line(name);
     return {kExitNotFound, message + " on PATH; for the one in the current folder type ./" + name};
   }
+  if (const auto instead = instead_of_command(name); !instead.empty())
+    return {kExitNotFound, message + instead};
   if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), name) != kBundledPrograms.end()) {
 #ifdef DDPRUN_WITHOUT_TRAIN
     return {kExitNotFound, message +

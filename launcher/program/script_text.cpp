@@ -23,16 +23,18 @@ bool is_bare_shell_script(std::string_view name, std::string_view first_bytes) {
 std::string interpreter_of(std::string_view first_bytes) {
   if (!first_bytes.starts_with("#!")) return "";
   std::string_view line = first_bytes.substr(2, first_bytes.find('\n') - 2);
+  constexpr std::string_view kBlanks = " \t\r";
   std::string_view name;
   while (!line.empty()) {
-    line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
-    const std::string_view word = line.substr(0, line.find_first_of(" \t\r"));
+    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+    const std::string_view word = line.substr(0, line.find_first_of(kBlanks));
     line.remove_prefix(word.size());
+    if (word.empty()) break;
+    if (!name.empty() && name != "env") return "";
     name = word.substr(word.rfind('/') + 1);  // npos + 1 is 0
-    const bool goes_on = name == "env" || (word.starts_with('-') && !name.empty());
-    if (!goes_on) break;
+    if (name.starts_with('-') || name.find('=') != std::string_view::npos) return "";
   }
-  return name == "env" || name.starts_with('-') ? "" : std::string(name);
+  return name == "env" ? "" : std::string(name);
 }
 
 }  // namespace ddprun::launcher

@@ -18,6 +18,7 @@ struct JobFacts {
   std::string log_folder = {};  ///< of this run; empty: none
   /// The active environment (venv, conda), where that Python belongs to another one; else empty.
   std::string other_environment = {};
+  bool python_is_wanted = false;  ///< PYTHON_EXEC names it
 };
 
 /// The exit code of the job, from docs/exit-codes.md.

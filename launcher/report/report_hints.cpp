@@ -20,8 +20,13 @@ constexpr std::size_t kPathBytesShown = 400;
 
 std::string about_python(const JobFacts& facts) {
   if (facts.python.empty()) {
-    return "is the module installed for the Python that ran: PROGRAM itself, or the one in its "
-           "first line (#!)?";
+    return "is the module installed for this Python? PROGRAM, or its first line (#!), chooses it";
+  }
+  if (!facts.other_environment.empty() && facts.python_is_wanted) {
+    return fmt::format(
+        "the workers ran under {}, because PYTHON_EXEC names it, not under the active environment "
+        "{}: unset PYTHON_EXEC, or set it to {}/bin/python",
+        facts.python, facts.other_environment, facts.other_environment);
   }
   if (!facts.other_environment.empty()) {
     return fmt::format(
@@ -56,7 +61,7 @@ std::string about_signal(const proto::WorkerFailure& failure) {
   }
 }
 
-/// By which a shell, and what works like one, hands on the end of a program that it has started.
+/// Shells end with such a code if a program that they started was ended by a signal.
 std::string about_signal_of_child(int code) {
   const int signal = code - kExitSignalBase;
   const auto killed = [&](std::string_view how) {
@@ -125,11 +130,11 @@ std::string usage_text(const proto::WorkerFailure& culprit) {
 std::string output_above_text(const agent::AgentResult& result,
                               const proto::WorkerFailure& culprit) {
   const bool may_have_said = culprit.error.empty() && culprit.evidence.text.empty() &&
-                             culprit.last_lines.empty() &&
-                             !(culprit.exit.by_signal && culprit.exit.value == SIGKILL);
+                             culprit.last_lines.empty() && !culprit.exit.by_signal &&
+                             culprit.exit.value < kExitSignalBase;
   if (!result.culprit_output_above || !may_have_said) return "";
-  return "ddprun: its messages are above, where it wrote them itself (with --output=prefix this "
-         "report has them)\n";
+  return "ddprun: its stderr went directly to this terminal: look above (--output=prefix copies it "
+         "into this report)\n";
 }
 
 std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict,

@@ -24,7 +24,7 @@ struct EtcdFault {
   enum class Kind {
     unreachable,  ///< no member answered in time, or none can reach the majority of them
     no_space,     ///< the alarm NOSPACE: only reading and deleting works
-    not_trusted,  ///< of no member the certificate is accepted, or none accepts ours
+    not_trusted,  ///< TLS: we accept no member's certificate, or none accepts ours
     needs_user,   ///< it asks for a user, another password or token of it, or for TLS
     too_old,      ///< it has no gateway /v3
     too_large,    ///< the answer exceeds what is read at once

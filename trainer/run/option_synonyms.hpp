@@ -25,7 +25,6 @@ inline constexpr std::array kOptionSynonyms = {
     OptionSynonyms{"--image-shape=HxWxC", "image-size|img-size|input-size|resolution"},
     OptionSynonyms{"--crop", "crop-size|random-crop"},
     OptionSynonyms{"--flip", "hflip|horizontal-flip|random-flip"},
-    OptionSynonyms{"--holdout", "val-split|validation-split|test-split|val-fraction|test-size"},
     OptionSynonyms{"--max-tokens",
                    "max-length|max-len|max-seq-length|max-seq-len|seq-len|seq-length"},
     OptionSynonyms{"--tokens", "tokenizer|tokenization"},

@@ -21,9 +21,13 @@ constexpr const char* kNoModule =
     "echo 'Traceback (most recent call last):' >&2; echo '  File \"t.py\", line 1' >&2; "
     "echo \"ModuleNotFoundError: No module named 'nowhere'\" >&2; exit 1";
 
-/// `ddprun /bin/sh -c SCRIPT` as the "$@" of another shell's command.
-std::vector<std::string> in_shell(const std::string& around, const std::string& script) {
-  return {"/bin/sh", "-c", around, "sh", test::program("ddprun"), "/bin/sh", "-c", script};
+/// `ddprun OPTIONS /bin/sh -c SCRIPT` as the "$@" of another shell's command.
+std::vector<std::string> in_shell(const std::string& around, const std::string& script,
+                                  const std::vector<std::string>& options = {}) {
+  std::vector<std::string> words{"/bin/sh", "-c", around, "sh", test::program("ddprun")};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), {"/bin/sh", "-c", script});
+  return words;
 }
 
 }  // namespace
@@ -45,7 +49,8 @@ TEST_CASE("the report of one worker into a pipe has its evidence and a hint, and
 
 TEST_CASE("with --output=raw one worker has our stderr, and the report points to it") {
   const auto result = test::run_script({"--output=raw"}, kNoModule);
-  CHECK_THAT(result.job.err, Contains("ddprun: its messages are above") && !Contains("evidence"));
+  CHECK_THAT(result.job.err, Contains("ddprun: its stderr went directly to this terminal") &&
+                                 !Contains("evidence"));
 }
 
 TEST_CASE("a part of a line of one worker goes on at once") {
@@ -76,13 +81,37 @@ TEST_CASE("stdout and stderr of one worker into one pipe keep their order and ev
 
 TEST_CASE("a slow reader of one worker gets everything, however late") {
   const std::string script =
-      "i=0; while [ $i -lt 40000 ]; do echo line $i of many; i=$((i+1)); done";
+      "i=0; while [ $i -lt 40000 ]; do echo line $i of many; i=$((i+1)); done; "
+      "head -c 3000000 /dev/zero";  // more than pipes take
   test::Job job;
   const auto result =
       test::run(in_shell("\"$@\" 2>&1 | { sleep 4; cat; }", script), job.settings());
   std::string expected;
   for (int i = 0; i < 40000; ++i) expected += "line " + std::to_string(i) + " of many\n";
-  CHECK(result.out == expected);
+  CHECK(result.out == expected + std::string(3'000'000, '\0'));
+}
+
+TEST_CASE("one worker that is silent, as far as ddprun sees it, is not taken for hanging") {
+  // Python would hold back what it prints.
+  test::Job job;
+  const auto result =
+      test::run(in_shell("\"$@\" 2>&1 | cat", "echo begin; sleep 2; echo end",
+                         {"--log-timeout=0.5", "--on-silence=restart", "--max-restarts=1"}),
+                job.settings());
+  CHECK_THAT(result.out, Contains("--log-timeout cannot see rank 0") && Contains("begin\n") &&
+                             Contains("end\n") && !Contains("culprit"));
+}
+
+TEST_CASE("the last lines of one worker are repeated where its other lines may stand below them") {
+  const test::TempDir folder;
+  test::Job job;
+  const auto result = test::run(
+      in_shell("\"$@\" 2>&1 | cat",
+               "echo FatalThing >&2; for i in 1 2 3 4 5 6 7 8 9; do echo out $i; done; exit 9",
+               {"--tee=1", "--log-dir=" + (folder / "logs").string()}),
+      job.settings());
+  CHECK_THAT(result.out, Contains("out 9\n") && Contains("FatalThing\n"));
+  CHECK(result.out.rfind("FatalThing") > result.out.rfind("ddprun: culprit"));
 }
 
 TEST_CASE("a signal ends the wait for a reader that has stopped") {
@@ -123,7 +152,7 @@ TEST_CASE("one worker on a terminal has that terminal, and the report starts wit
   REQUIRE(terminal.wait_for("tty"));
   terminal.type("\n");
   CHECK(terminal.wait() == 4);
-  CHECK_THAT(terminal.shown, Contains("size 33 120") &&
-                                 Contains("unfinished\r\nddprun: culprit: rank 0") &&
-                                 Contains("ddprun: its messages are above") && !Contains("   "));
+  CHECK_THAT(terminal.shown,
+             Contains("size 33 120") && Contains("unfinished\r\nddprun: culprit: rank 0") &&
+                 Contains("ddprun: its stderr went directly to this terminal") && !Contains("   "));
 }

@@ -11,13 +11,20 @@ using Catch::Matchers::StartsWith;
 
 TEST_CASE("one worker inherits our streams on a terminal, and elsewhere we copy its stderr") {
   using agent::StreamMode;
-  const auto modes = [](bool terminal, bool one_output, const Words& options) {
+  const auto modes_of = [](bool out_terminal, bool err_terminal, bool one_output,
+                           const Words& options) {
     Machine machine;
-    machine.terminals = machine.stderr_terminal = terminal;
+    machine.terminals = out_terminal;
+    machine.stderr_terminal = err_terminal;
     machine.one_output = one_output;
     const auto worker = planned(options, machine).agent.workers[0];
     return std::pair(worker.standard_output.mode, worker.standard_error.mode);
   };
+  const auto modes = [&](bool terminal, bool one_output, const Words& options) {
+    return modes_of(terminal, terminal, one_output, options);
+  };
+  CHECK(modes_of(true, false, false, {}) == std::pair(StreamMode::inherit, StreamMode::copy));
+  CHECK(modes_of(false, true, false, {}) == std::pair(StreamMode::inherit, StreamMode::inherit));
   CHECK(modes(true, true, {}) == std::pair(StreamMode::inherit, StreamMode::inherit));
   CHECK(modes(false, false, {}) == std::pair(StreamMode::inherit, StreamMode::copy));
   CHECK(modes(false, true, {}) == std::pair(StreamMode::copy, StreamMode::copy));

@@ -33,7 +33,11 @@ std::string refusal(const std::string& name, const FakeFiles& files) {
 
 TEST_CASE("a script's first line names its interpreter") {
   CHECK(interpreter_of("#!/bin/bash\necho\n") == "bash");
-  CHECK(interpreter_of("#! /bin/sh -e\r\n") == "sh");
+  CHECK(interpreter_of("#! /bin/sh\r\n") == "sh");
+  // With these the script would behave in another way under the interpreter alone.
+  CHECK(interpreter_of("#! /bin/sh -e\r\n").empty());
+  CHECK(interpreter_of("#!/usr/bin/env -S zsh -e").empty());
+  CHECK(interpreter_of("#!/usr/bin/env FOO=1 bash").empty());
   CHECK(interpreter_of("#!/usr/bin/env python3") == "python3");
   CHECK(interpreter_of("#!/usr/bin/env\n").empty());
   CHECK(interpreter_of("#!\n").empty());
@@ -44,10 +48,15 @@ TEST_CASE("a script that cannot be executed is refused with the command that run
   const auto files = FakeFiles().program("/bin/bash");
   CHECK(refusal("run.sh", FakeFiles(files).text("run.sh", "echo hi\n")) ==
         "./run.sh is a shell script that is not executable: type ddprun ... bash run.sh ...");
-  CHECK(
-      refusal("a/run.sh", FakeFiles(files).text("a/run.sh", "#!/usr/bin/env -S zsh -e\n")) ==
-      "a/run.sh is a script of another interpreter (#!/usr/bin/env -S zsh -e) that is not "
-      "executable: type ddprun ... zsh a/run.sh ..., or chmod +x a/run.sh and ddprun ... a/run.sh");
+  CHECK(refusal("a/run.sh", FakeFiles(files).text("a/run.sh", "#!/bin/bash\n")) ==
+        "a/run.sh is a script of another interpreter (#!/bin/bash) that is not executable: type "
+        "ddprun ... bash a/run.sh ..., or chmod +x a/run.sh and ddprun ... a/run.sh");
+  for (const std::string line : {"#!/bin/bash -e", "#!/opt/bin/lua"})
+    CHECK(refusal("a/run.sh", FakeFiles(files).text("a/run.sh", line + "\n")) ==
+          "a/run.sh is a script of another interpreter (" + line +
+              ") that is not executable: chmod +x a/run.sh");
+  CHECK_THAT(refusal("a b/run.sh", FakeFiles(files).text("a b/run.sh", "echo hi\n")),
+             Contains("type ddprun ... bash 'a b/run.sh' ..."));
   // Executable, but for the kernel it is no program: nothing tells it the interpreter.
   for (const std::string name : {"run.sh", "./run.sh"}) {
     CHECK(refusal(name, FakeFiles(files).program("run.sh", "echo hi\n")) ==

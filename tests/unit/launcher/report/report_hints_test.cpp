@@ -33,7 +33,9 @@ TEST_CASE("signals with a usual cause come with a hint") {
   CHECK(has(said(module, elsewhere),
             "hint: the workers ran under /opt/py/bin/python3, not under the active environment "
             "/home/me/env: type PYTHON_EXEC=/home/me/env/bin/python ddprun"));
-  CHECK(has(said(module), "is the module installed for the Python that ran: PROGRAM itself, or"));
+  elsewhere.python_is_wanted = true;
+  CHECK(has(said(module, elsewhere), "because PYTHON_EXEC names it, not under the active"));
+  CHECK(has(said(module), "is the module installed for this Python? PROGRAM, or its"));
   agent::AgentResult result = failed({true, SIGKILL, false});
   result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
   CHECK(said(result).find("the kernel killed it because memory was full") != std::string::npos);
@@ -74,12 +76,15 @@ TEST_CASE("messages that went to the terminal without ddprun are pointed to") {
   agent::AgentResult result = failed({false, 1, false});
   CHECK_FALSE(has(said(result), "above"));
   result.culprit_output_above = true;
-  CHECK(has(said(result), "ddprun: its messages are above"));
+  CHECK(has(said(result), "ddprun: its stderr went directly to this terminal"));
   result.finished.verdict->culprit.failure.evidence.text = "ValueError: from its error file";
   CHECK_FALSE(has(said(result), "above"));
-  result = failed({true, SIGKILL, false});
-  result.culprit_output_above = true;
-  CHECK_FALSE(has(said(result), "above"));
+  for (const ExitStatus exit : {ExitStatus{true, SIGKILL, false}, ExitStatus{true, SIGSEGV, false},
+                                ExitStatus{false, 137, false}}) {
+    result = failed(exit);
+    result.culprit_output_above = true;
+    CHECK_FALSE(has(said(result), "above"));
+  }
 }
 
 TEST_CASE("a full disk under the log folder is named as a possible cause") {

@@ -132,12 +132,15 @@ const ddprun::ProgramText kTrain{.name = "train",
                                  .launcher = "ddprun"};
 
 /// `train` in the folder bin, where ddprun is beside it if it is ours.
-void make_train(const ddprun::test::TempDir& dir, bool is_ours) {
-  std::filesystem::create_directory(dir / "bin");
-  for (const std::string name : {"train", "ddprun"}) {
-    if (name == "ddprun" && !is_ours) continue;
-    write(dir / "bin" / name, "#!/bin/sh\n");
-    std::filesystem::permissions(dir / "bin" / name, std::filesystem::perms::owner_all);
+/// If it is not ours, then that of another package, alone or beside an installed ddprun.
+void make_train(const ddprun::test::TempDir& dir, bool is_ours, bool is_alone = false) {
+  std::vector<std::string> programs{"bin/train"};
+  if (!is_alone) programs.push_back("bin/ddprun");
+  if (!is_alone && !is_ours) programs.push_back("libexec/ddprun/train");
+  for (const std::string& name : programs) {
+    std::filesystem::create_directories((dir / name).parent_path());
+    write(dir / name, "#!/bin/sh\n");
+    std::filesystem::permissions(dir / name, std::filesystem::perms::owner_all);
   }
 }
 
@@ -159,7 +162,7 @@ TEST_CASE("bash completes a program by a name that others have only beside its l
   CAPTURE(is_ours);
   const ddprun::test::TempDir dir;
   need(dir, "bash");
-  make_train(dir, is_ours);
+  make_train(dir, is_ours, !is_ours && GENERATE(true, false));
   write(dir / "ask.bash", completion(kTrain, "bash") + "complete -p train\n");
   const Ran ran = run(dir, "env PATH=$PWD/bin:$PATH bash ./ask.bash");
   CHECK((ran.output == "complete -F _ddprun_train train\n") == is_ours);
