@@ -2,7 +2,7 @@
 """Plants bugs into the cores of the rendezvous, one at a time, and shows which seed of the simulation finds each.
 
 usage: tests/sim/planted_bugs.py [NAME...]       for example: tests/sim/planted_bugs.py lease-never-ends
-The sources are copied; each bug costs a build of a few files and up to 1,000 seeds (DDPRUN_SIM_SEEDS=FIRST:COUNT:STEP),
+The sources are copied; each bug costs a build of a few files and up to 2,000 seeds (DDPRUN_SIM_SEEDS=FIRST:COUNT:STEP),
 of etcd- ones those with an etcd.
 Exits with 1 if a bug is not found.
 """
@@ -151,7 +151,7 @@ def build(source):
 
 def first_failing_seed(source, name):
     """The seed at which the simulation fails, and what it says; none: it passes."""
-    seeds = "3:1000:4" if name.startswith("etcd-") else "0:1000"
+    seeds = "3:1000:4" if name.startswith("etcd-") else "0:2000"
     environment = {"DDPRUN_SIM_SEEDS": seeds, **os.environ}
     run = subprocess.run([source / "build/tests/test_sim", "any history*"], capture_output=True, text=True,
                          env=environment, timeout=3600)
