@@ -82,7 +82,7 @@ struct ProgramText {
   std::vector<Term> topics{};
   /// Not empty: the program of ours that starts this one. Other packages have programs of the same
   /// name, so the completions are for `LAUNCHER NAME`, and for NAME alone only if the one on PATH
-  /// is in the launcher's folder.
+  /// is in the launcher's folder, and no installation keeps ours in ../libexec/LAUNCHER.
   std::string launcher{};
   /// A PROGRAM follows the options, and what follows it is not ours.
   bool takes_program = false;

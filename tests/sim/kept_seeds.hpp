@@ -34,6 +34,7 @@ inline constexpr KeptSeed kKeptSeeds[] = {
     {71743, "a check: a run that followed counted for the one that was over"},
     {167623, "a check: a time that was told after the verdict counted for it"},
     {325663, "a check: a node that was given up while its job ended learns no outcome"},
+    {326351, "a check: times counted for a round that no worker's failure had stopped"},
     {2990,
      "a check: a service without memory waits for its own lease, not only for that of agents"},
 };
