@@ -8,7 +8,8 @@ namespace ddprun::launcher {
 
 namespace {
 
-/// Of nodes with one name the line has the longer names of their agents: `node3-4711-c8991ace`.
+/// Where several nodes have one name, the line has the longer names of their agents:
+/// `node3-4711-c8991ace`.
 bool is_named_in(std::string_view line, const proto::UnsoundNode& node) {
   if (!line.starts_with(node.node)) return false;
   line.remove_prefix(node.node.size());
