@@ -2,6 +2,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/joined.hpp"
 #include "base/texts/completion_parts.hpp"
 #include "base/texts/program_text.hpp"
 

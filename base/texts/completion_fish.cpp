@@ -1,3 +1,4 @@
+#include "base/joined.hpp"
 #include "base/texts/completion_parts.hpp"
 
 namespace ddprun::completions {

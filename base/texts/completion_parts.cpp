@@ -28,12 +28,6 @@ bool is_file(const OptionText& option) { return option.placeholder == "FILE"; }
 
 bool is_short(const std::string& name) { return name.size() == 2; }
 
-std::string joined(const std::vector<std::string>& words, std::string_view between) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : std::string(between)) + word;
-  return text;
-}
-
 std::string escaped(std::string_view text, std::string_view special, std::string_view quote) {
   std::string result;
   for (const char c : text) {

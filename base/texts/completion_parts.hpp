@@ -22,8 +22,6 @@ bool is_file(const OptionText& option);
 /// `-h`.
 bool is_short(const std::string& name);
 
-std::string joined(const std::vector<std::string>& words, std::string_view between);
-
 /// For use inside single quotes; a backslash before each of `special`.
 std::string escaped(std::string_view text, std::string_view special, std::string_view quote);
 

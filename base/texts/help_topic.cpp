@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/joined.hpp"
 #include "base/lower_case.hpp"
 #include "base/texts/suggest.hpp"
 #include "base/texts/words.hpp"
@@ -60,12 +61,6 @@ const OptionText* option_named(const ProgramText& program, const std::string& na
   return nullptr;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 /// Of options: `restarts` is a word of --max-restarts and the beginning of none, so both are looked
 /// at without the s.
 std::vector<std::string> names_with(const ProgramText& program, std::string word) {
@@ -82,7 +77,7 @@ std::vector<std::string> names_with(const ProgramText& program, std::string word
 TopicHelp unknown(const ProgramText& program, std::string_view typed, const std::string& word) {
   std::string text = "--help=" + std::string(typed) + ": no group or option has this name";
   if (const auto names = names_with(program, word); !names.empty())
-    return {false, text + "; it is part of " + joined(names)};
+    return {false, text + "; it is part of " + joined(names, ", ")};
   std::vector<std::string> known;
   for (const auto& title : titles(program)) {
     const auto words = words_for_title(program, title);
@@ -93,7 +88,7 @@ TopicHelp unknown(const ProgramText& program, std::string_view typed, const std:
   }
   if (const auto meant = nearest(word, known))
     return {false, text + "; did you mean --help=" + *meant + "?"};
-  return {false, text + "; the groups are " + joined(group_topics(program))};
+  return {false, text + "; the groups are " + joined(group_topics(program), ", ")};
 }
 
 }  // namespace
@@ -117,7 +112,7 @@ std::vector<std::string> all_topics(const ProgramText& program) {
 }
 
 std::string topics_sentence(const ProgramText& program) {
-  return "--help=GROUP shows one group: " + joined(group_topics(program)) +
+  return "--help=GROUP shows one group: " + joined(group_topics(program), ", ") +
          ". --help=OPTION shows one option with an example, as in --help=" +
          (program.options.empty() ? "NAME" : program.options.front().names.front().substr(2)) + ".";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/joined.hpp"
 #include "launcher/options/option_value.hpp"
 
 namespace ddprun::launcher {
@@ -35,12 +36,6 @@ bool names_a_gpu(const machine::GpuDiscovery& discovered, const std::string& ent
   }
   const auto index = parse_integer(entry);
   return index && *index >= 0 && *index < static_cast<long long>(discovered.gpus.size());
-}
-
-std::string joined(const std::vector<std::string>& entries) {
-  std::string text;
-  for (const auto& entry : entries) text += (text.empty() ? "" : ",") + entry;
-  return text;
 }
 
 }  // namespace
@@ -116,7 +111,8 @@ Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
                          "; --gpus=none makes it a CPU job" + count_meant);
     }
     return usage_error(names + std::to_string(count) + (count == 1 ? " is" : " are") +
-                       " visible, counted from 0 (" + joined(visible.entries) + ")" + count_meant);
+                       " visible, counted from 0 (" + joined(visible.entries, ",") + ")" +
+                       count_meant);
   }
   return plan;
 }
@@ -138,7 +134,7 @@ std::optional<std::string> worker_cuda_visible_devices(
     return devices.chosen.at(static_cast<std::size_t>(local_rank));
   // The user's own text says the same already, and may name more than we understand.
   if (cuda_visible_devices && selection.kind == GpuSelection::Kind::all) return std::nullopt;
-  return joined(devices.chosen);
+  return joined(devices.chosen, ",");
 }
 
 }  // namespace ddprun::launcher

@@ -154,8 +154,11 @@ Outcome<ProgramChoice> Resolver::bare() const {
           "a file in the current folder that is not executable: a Python script, as for torchrun");
     }
   }
-  if (const auto file = on_path(name))
+  if (const auto file = on_path(name)) {
+    if (name.ends_with(".sh") && is_bare_shell_script(name, files_.contents(*file, kFirstLineMax)))
+      return no_first_line(*file);
     return directly(ProgramChoice::Kind::path, *file, "found on PATH");
+  }
   if (here.kind == FileInfo::Kind::folder) return folder();
   if (here.kind == FileInfo::Kind::other) return special_file(here);
   if (regular && !here.executable) {

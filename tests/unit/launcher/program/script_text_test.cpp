@@ -63,6 +63,12 @@ TEST_CASE("a script that cannot be executed is refused with the command that run
           name + " is a shell script without a first line like #!/bin/bash: type ddprun ... bash " +
               name + " ..., or add that line");
   }
+  CHECK(refusal("run.sh", FakeFiles(files).program("/bin/run.sh", "echo hi\n")) ==
+        "/bin/run.sh is a shell script without a first line like #!/bin/bash: type ddprun ... bash "
+        "run.sh ..., or add that line");
+  CHECK(resolve_program(script_request("run.sh"), kPath,
+                        FakeFiles(files).program("/bin/run.sh", "#!/bin/sh\n"))
+            .has_value());
   const auto choice = resolve_program(script_request("./run.sh"), kPath,
                                       FakeFiles(files).program("run.sh", "#!/bin/sh\n"));
   REQUIRE(choice.has_value());
