@@ -151,19 +151,23 @@ std::string in_folder(const char* variable, const std::string& name) {
 std::string program(const std::string& name) { return in_folder("DDPRUN_TEST_BIN", name); }
 std::string helper(const std::string& name) { return in_folder("DDPRUN_TEST_HELPERS", name); }
 
-std::vector<pid_t> processes_with(const std::string& entry) {
+// Zombies have no environment and no command line any more, so they are not found.
+std::vector<pid_t> processes_showing(const std::string& file, const std::string& text) {
   std::vector<pid_t> found;
   DIR* directory = opendir("/proc");
   while (const dirent* each = readdir(directory)) {
     const pid_t pid = std::atoi(each->d_name);
     if (pid <= 0 || pid == getpid()) continue;
-    std::ifstream file("/proc/" + std::string(each->d_name) + "/environ", std::ios::binary);
-    const std::string environment{std::istreambuf_iterator<char>(file), {}};
-    // Zombies have no environment any more, so they are not found.
-    if (environment.find(entry + '\0') != std::string::npos) found.push_back(pid);
+    std::ifstream shown("/proc/" + std::string(each->d_name) + "/" + file, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(shown), {}};
+    if (bytes.find(text) != std::string::npos) found.push_back(pid);
   }
   closedir(directory);
   return found;
+}
+
+std::vector<pid_t> processes_with(const std::string& entry) {
+  return processes_showing("environ", entry + '\0');
 }
 
 pid_t parent_of(pid_t pid) {

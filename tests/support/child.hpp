@@ -70,6 +70,9 @@ std::string helper(const std::string& name);
 /// Live processes (zombies excluded) with the entry `NAME=VALUE` in their environment: so tests
 /// find processes that are left, wherever they have moved to.
 std::vector<pid_t> processes_with(const std::string& entry);
+/// Live processes, of any user that lets us look, with this text in /proc/PID/`file`: "cmdline" or
+/// "environ".
+std::vector<pid_t> processes_showing(const std::string& file, const std::string& text);
 
 /// The parent of a process; -1 when there is no such process.
 pid_t parent_of(pid_t pid);

@@ -1,6 +1,7 @@
 // Jobs of several nodes that meet in an rdzvd, which is stopped, silent or killed.
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "tests/integration/launcher/running_rdzvd.hpp"
 
@@ -95,6 +96,29 @@ TEST_CASE("a node that finds an rdzvd at the port of its own rendezvous names wh
   CHECK_THAT(refused({}), Contains("add --rdzv-backend=c10d to use the rdzvd there"));
   CHECK_THAT(refused({"--rdzv-backend=c10d", "--rdzv-conf=is_host=1"}),
              Contains("leave out is_host=1 to use the rdzvd there"));
+}
+
+TEST_CASE("no process shows the secret of a job in its command line or environment") {
+  const TempDir folder;
+  const std::string path = (folder.path() / "secret").string();
+  const std::string secret = "secret-of-" + unique_mark();
+  std::ofstream(path) << secret << "\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  ManyNodes job;
+  std::vector<std::string> options;
+  std::optional<Rdzvd> rdzvd;
+  SECTION("of an rdzvd") {
+    rdzvd.emplace("127.0.0.1:0", std::vector<std::string>{"--secret-file=" + path});
+    options = rdzvd->options("2", kShortLease);
+  }
+  SECTION("of a node with the rendezvous") { options = job.c10d("2"); }
+  options.push_back("--rdzv-secret-file=" + path);
+  for (int i = 0; i < 2; ++i) job.start(options, {"until", job.gate()});
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
+  CHECK(processes_showing("cmdline", path).size() >= 2);  // the file's name is no secret
+  for (const char* shown : {"cmdline", "environ"}) CHECK(processes_showing(shown, secret).empty());
+  job.open_gate();
+  job.succeed();
 }
 
 TEST_CASE("a node with a secret warns of a rendezvous that has none") {

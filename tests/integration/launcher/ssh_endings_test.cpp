@@ -14,10 +14,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool both_run(const std::string& out, const std::string&) {
-  return out.find("rank=0/2") != std::string::npos && out.find("rank=1/2") != std::string::npos;
-}
-
 std::vector<NodeProcesses> nodes_once_both_run(Child& launcher, const SshHosts& hosts) {
   REQUIRE(launcher.wait_for(both_run));
   auto nodes = nodes_of(hosts);
