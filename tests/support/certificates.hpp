@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,6 +16,16 @@
 #include "tests/support/temp_dir.hpp"
 
 namespace ddprun::test {
+
+/// So far from now, as certificates have times.
+inline std::string certificate_time(std::chrono::seconds from_now) {
+  const auto at = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() + from_now);
+  std::tm utc{};
+  gmtime_r(&at, &utc);
+  char text[32];
+  REQUIRE(std::strftime(text, sizeof text, "%Y%m%d%H%M%SZ", &utc) != 0);
+  return text;
+}
 
 /// Signs certificates as the authority of a site does. Its files go with it.
 class TestAuthority {

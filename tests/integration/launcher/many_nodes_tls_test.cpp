@@ -1,6 +1,8 @@
 // --rdzv-tls with real programs: nodes among themselves, and nodes with an rdzvd.
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/integration/launcher/running_rdzvd.hpp"
 #include "tests/support/certificates.hpp"
@@ -260,4 +262,37 @@ TEST_CASE("an rdzvd does not begin with a certificate that is over, nor ask for 
                                   "--tls-cert=" + authority.path("node1.pem"), "--tls-key=" + key});
   CHECK(locked.status == 2);
   CHECK_THAT(locked.err, Contains("the key has a pass phrase, and nobody is asked for it"));
+}
+
+TEST_CASE("a certificate that expires during a job ends no connection, and lets no new one in") {
+  tls();
+  using namespace std::chrono_literals;
+  using Clock = std::chrono::steady_clock;
+  TestAuthority authority;
+  TestAuthority::Wish wish;
+  wish.until = certificate_time(8s);
+  const auto over_at = Clock::now() + 9s;
+  const auto own = authority.issue("rdzvd", wish);
+  const Rdzvd rdzvd("127.0.0.1:0", {"--tls-cert=" + own.certificate, "--tls-key=" + own.key});
+  ManyNodes job;
+  const auto options = with(rdzvd.options("2", kShortLease), {"--rdzv-tls-ca=" + authority.file()});
+  for (int i = 0; i < 2; ++i) job.start(options, {"until", job.gate()});
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
+  if (Clock::now() >= over_at - 1s) skip("this machine is too slow: it has expired already");
+  std::this_thread::sleep_until(over_at);
+
+  const std::string expected = "its certificate (CN=rdzvd) expired on ";
+  const std::string remedy = ": renew it, or set this machine's clock";
+  const ChildResult asked = run({program("rdzvd"), "--status", "--endpoint=" + rdzvd.endpoint,
+                                 "--tls-ca=" + authority.file()});
+  CHECK(asked.status == 69);
+  CHECK_THAT(asked.err, Contains(expected) && Contains(remedy));
+  const ChildResult late = job.start(options).wait();
+  job.nodes.pop_back();
+  CHECK(late.status == 69);
+  CHECK_THAT(late.err, Contains(expected) && Contains(remedy));
+  // Longer than a lease: the old connections carry keep-alives on.
+  std::this_thread::sleep_for(1500ms);
+  job.open_gate();
+  succeed_without_restart(job, 4);
 }
