@@ -195,6 +195,11 @@ class Host:
         with open(self.names, "w", encoding="utf-8") as names:
             names.write(re.sub(rf"(?m)^.* {re.escape(name)}$", f"{addr} {name}", text))
 
+    def remove_name(self, name):
+        text = self.names.read_text(encoding="utf-8")
+        with open(self.names, "w", encoding="utf-8") as names:
+            names.write(re.sub(rf"(?m)^.* {re.escape(name)}\n", "", text))
+
     def cut(self):
         """Silently: no side is told, and no connection ends."""
         checked(["bridge", "link", "set", "dev", self.port, "state", "0"])
