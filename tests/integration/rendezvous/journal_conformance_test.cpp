@@ -78,6 +78,15 @@ JobRecord began(const std::string& run_id, const std::string& agent) {
   return {run_id, boot_clock_now(), SessionBegan{agent, "10.0.0.1", 15s, 0s}};
 }
 
+/// Of about `bytes`.
+JobRecord stopped(const std::string& run_id, proto::RoundNumber round, std::size_t bytes) {
+  proto::Stopped stopped;
+  stopped.round = round;
+  stopped.still_ran.emplace_back();
+  stopped.still_ran[0].stacks.assign(bytes / 8'000, std::string(8'000, 'x'));
+  return {run_id, boot_clock_now(), Said{"a", stopped}};
+}
+
 JobSnapshot snapshot_of(const std::string& run_id, const Names& agents) {
   JobSnapshot snapshot{run_id, {{run_id, boot_clock_now(), JobRestored{}}}};
   for (const std::string& agent : agents) {
@@ -172,7 +181,20 @@ void check_conformance(Place& place) {
     const auto journal = place.open();
     CHECK(names_of(journal->take_past(), "job").size() == 20'000);
     journal->forget("job");
+    // Records of one commit that do not fit into one write, among them one that alone does not.
+    for (proto::RoundNumber round = 0; round < 60; ++round)
+      journal->append(stopped("big", round, round == 30 ? 3'000'000 : 70'000));
     commit(*journal);
+  }
+  {
+    proto::RoundNumber round = 0;
+    const JournalPast past = place.open()->take_past();
+    CHECK(past.warnings.empty());
+    for (const JobRecord& record : past.records) {
+      if (record.run_id != "big") continue;
+      CHECK(std::get<proto::Stopped>(std::get<Said>(record.event).message).round == round++);
+    }
+    CHECK(round == 60);
   }
   CHECK(names_of(place.open()->take_past(), "job").empty());
 }
