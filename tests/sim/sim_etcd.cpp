@@ -29,6 +29,20 @@ rdzv::EtcdResult<rdzv::EtcdTxnAnswer> SimEtcd::write(const rdzv::EtcdTxn& txn,
   return answer;
 }
 
+void SimEtcd::set_clocks_wrong() {
+  are_clocks_wrong_ = true;
+  choose_leading_member();
+}
+
+/// The one by the clock of which leases end.
+void SimEtcd::choose_leading_member() {
+  if (!are_clocks_wrong_) return;
+  const auto percent = static_cast<std::int64_t>(world_.one_in(2) ? 92 : 92 + world_.below(49));
+  model_.lease_lasts = [percent](std::chrono::seconds ttl) {
+    return Duration(ttl) / 100 * percent;
+  };
+}
+
 void SimEtcd::go_away(Duration lasts) {
   if (std::exchange(is_away_, true)) return;
   is_refusing_ = world_.one_in(2);
@@ -41,7 +55,9 @@ void SimEtcd::come_back() {
   if (!std::exchange(is_away_, false)) return;
   world_.note("etcd is back");
   model_.now = world_.now();
-  if (world_.one_in(2)) model_.extend_leases();
+  if (!world_.one_in(2)) return;
+  choose_leading_member();
+  model_.extend_leases();
 }
 
 void SimEtcd::be_slow(Duration lasts) {

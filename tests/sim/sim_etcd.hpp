@@ -38,6 +38,9 @@ class SimEtcd {
   /// Of the leader's key as it is; 0: there is none.
   [[nodiscard]] rdzv::EtcdRevision leader_revision();
 
+  /// From now on the clocks of its members run too fast or too slowly, each by an error of its own:
+  /// leases end up to 8 % early, which the leaders' margin covers, or up to 40 % late.
+  void set_clocks_wrong();
   /// No member answers for a time; what it has stays, and leases may last longer by it.
   void go_away(Duration lasts);
   /// Calls take up to some seconds, more than what is waited for.
@@ -81,6 +84,7 @@ class SimEtcd {
     });
   }
 
+  void choose_leading_member();
   [[nodiscard]] Duration draw_delay();
   [[nodiscard]] test::ModelEtcd& model();
   void come_back();
@@ -88,6 +92,7 @@ class SimEtcd {
   World& world_;
   const rdzv::EtcdKeys keys_;
   test::ModelEtcd model_;
+  bool are_clocks_wrong_ = false;
   bool is_away_ = false;
   bool is_refusing_ = false;
   bool is_slow_ = false;

@@ -18,6 +18,8 @@ constexpr Duration kMoments = 1s;
 /// Of another leader: the lease of the one before, and of each agent an attempt at a place that
 /// does not lead.
 constexpr Duration kElection = 5s + 1s + kAttempt;
+/// A lease that ends late, by the clock of a member of etcd.
+constexpr Duration kLateLease = 2s;
 
 }  // namespace
 
@@ -27,7 +29,8 @@ Duration SimJob::formed_within() const {
   return rdzv::ServiceCore::kKillMargin + plan_.lease + plan_.lease / 100 + plan_.job.last_call +
          std::max<Duration>(plan_.grace_period, 0s) + kAttempt + kMoments +
          (faults_.nodes_are_checked ? 2 * kCheckTimeout : 0s) +
-         (faults_.over_etcd ? kElection : Duration(0));
+         (faults_.over_etcd ? kElection : Duration(0)) +
+         (faults_.etcd_clocks_are_wrong ? kLateLease : Duration(0));
 }
 
 void SimJob::heal() {

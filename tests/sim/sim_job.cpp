@@ -47,7 +47,10 @@ std::unique_ptr<SimCluster> SimJob::make_cluster() {
   if (!faults_.over_etcd) return nullptr;
   const SimCluster::ClusterPlan plan{2 + static_cast<int>(world_.below(2)),
                                      faults_.clocks_differ ? 10'000 : 50};
-  return std::make_unique<SimCluster>(world_, service_plan(), plan, [this] { see_service(); });
+  auto cluster =
+      std::make_unique<SimCluster>(world_, service_plan(), plan, [this] { see_service(); });
+  if (faults_.etcd_clocks_are_wrong) cluster->etcd().set_clocks_wrong();
+  return cluster;
 }
 
 /// Several rdzvd go on for ever.

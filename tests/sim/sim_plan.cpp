@@ -97,6 +97,7 @@ Faults draw_faults(World& world, std::uint64_t seed) {
   faults.nodes_are_checked = seed % 6 == 5;
   world.one_in(8) ? draw_mild(world, faults) : draw_harm(world, faults);
   if (seed % 4 == 3) draw_etcd(world, faults);
+  faults.etcd_clocks_are_wrong = seed % 28 == 27;
   return faults;
 }
 

@@ -48,11 +48,12 @@ struct Faults {
   bool service_has_no_journal = false;
   // Of several rdzvd with a journal in etcd; the service_... ones are then of the leader.
   bool over_etcd = false;
-  bool leader_freezes = false;     ///< SIGSTOP, for longer or shorter than its lease
-  bool leader_cut_off = false;     ///< from etcd, not from agents
-  bool etcd_goes_away = false;     ///< no member answers for a time
-  bool etcd_is_slow = false;       ///< for a time, by seconds
-  bool etcd_loses = false;         ///< requests, and more often answers, for a time
+  bool leader_freezes = false;  ///< SIGSTOP, for longer or shorter than its lease
+  bool leader_cut_off = false;  ///< from etcd, not from agents
+  bool etcd_goes_away = false;  ///< no member answers for a time
+  bool etcd_is_slow = false;    ///< for a time, by seconds
+  bool etcd_loses = false;      ///< requests, and more often answers, for a time
+  bool etcd_clocks_are_wrong = false;
   bool nodes_are_checked = false;  ///< and a check may fail or hang, unless all is mild
 };
 
@@ -84,8 +85,8 @@ struct Plan {
   std::optional<Duration> heals_after;
 };
 
-/// One seed in six has checks, and one in four an etcd; the histories of the others are as they
-/// were without.
+/// One seed in six has checks, one in four an etcd, and one in seven of those members of etcd with
+/// wrong clocks (27:COUNT:28); the histories of the others are as they were without.
 Faults draw_faults(World& world, std::uint64_t seed);
 /// `faults_for`: how long there may be faults.
 Plan draw_plan(World& world, const Faults& faults, Duration faults_for);

@@ -29,6 +29,9 @@ class ModelEtcd {
   enum class Fate { answered, lost, answer_lost };
   std::function<Fate()> fate;
   std::function<void()> on_answer;  ///< between what a request does and its answer
+  /// How long a lease lasts that was granted for `ttl`, where the clock of the member that leads
+  /// the others runs too fast or too slowly. Empty: it is right.
+  std::function<rdzv::Clock::duration(std::chrono::seconds ttl)> lease_lasts;
 
   rdzv::EtcdPage range(const rdzv::EtcdQuery& query) {
     expire();
@@ -79,21 +82,21 @@ class ModelEtcd {
   }
 
   rdzv::EtcdGrant grant(std::chrono::seconds ttl) {
-    leases_[++last_lease_] = {ttl, now + ttl};
+    leases_[++last_lease_] = {ttl, end_of(ttl)};
     return {last_lease_, ttl};
   }
   std::chrono::seconds keep_alive(rdzv::EtcdLease lease) {
     expire();
     const auto found = leases_.find(lease);
     if (found == leases_.end()) return std::chrono::seconds(0);
-    found->second.until = now + found->second.ttl;
+    found->second.until = end_of(found->second.ttl);
     return found->second.ttl;
   }
   void revoke(rdzv::EtcdLease lease) { end(lease); }
   /// As one that begins to lead the members: each lease has its whole time again, also one that was
   /// over while none led.
   void extend_leases() {
-    for (auto& [id, lease] : leases_) lease.until = now + lease.ttl;
+    for (auto& [id, lease] : leases_) lease.until = end_of(lease.ttl);
   }
 
   void put(const std::string& key, const std::string& value) {
@@ -120,6 +123,9 @@ class ModelEtcd {
     rdzv::Clock::time_point until;
   };
 
+  [[nodiscard]] rdzv::Clock::time_point end_of(std::chrono::seconds ttl) const {
+    return now + (lease_lasts ? lease_lasts(ttl) : ttl);
+  }
   [[nodiscard]] bool holds(const rdzv::EtcdTxn& txn) const {
     return std::all_of(txn.compares.begin(), txn.compares.end(), [&](const auto& compare) {
       const auto found = keys_.find(compare.key);
