@@ -208,6 +208,16 @@ EtcdFault fault_of_code(std::int64_t code, std::string_view text, std::string_vi
                     "defragment it (etcdctl compact, etcdctl defrag), then type etcdctl alarm "
                     "disarm",
                     member)};
+  if (contains(text, "corrupt cluster"))
+    return {Kind::refused,
+            fmt::format("etcd at {} refuses all requests, because the data of its members differ "
+                        "(alarm CORRUPT): compare them (etcdctl endpoint hashkv --cluster), "
+                        "replace the member that differs, then type etcdctl alarm disarm",
+                        member)};
+  if (contains(text, "request is too large"))
+    return {Kind::refused, fmt::format("etcd at {} does not take requests of 1 MiB: start it with "
+                                       "--max-request-bytes=1572864, which is its default, or more",
+                                       member)};
   if (contains(text, "invalid user ID or password"))
     return {Kind::needs_user,
             fmt::format("etcd at {} does not know this user or password: correct {} and {}{} "

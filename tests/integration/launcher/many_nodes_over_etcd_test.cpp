@@ -5,6 +5,7 @@
 
 #include "tests/integration/launcher/many_nodes_over_etcd.hpp"
 #include "tests/integration/launcher/running_rdzvd.hpp"
+#include "tests/support/old_etcd.hpp"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -68,4 +69,16 @@ TEST_CASE("an etcd that does not answer is named, for as long as a node waits fo
   CHECK_THAT(nodes[0].err,
              Contains("the rendezvous at etcd://" + place + "/ddprun does not answer"));
   CHECK_THAT(nodes[0].err, Contains("etcd at " + place + " cannot be reached: Connection refused"));
+}
+
+TEST_CASE("an etcd of version 2 ends a node at once, and is named as too old") {
+  const OldEtcd old;
+  ManyNodes job;
+  job.start({"--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=etcd-v2", "--rdzv-id=j",
+             "--rdzv-endpoint=" + old.place(), "--rdzv-conf=join_timeout=600"});
+  const auto nodes = job.wait();
+  INFO(nodes[0].err);
+  CHECK(nodes[0].status == 69);
+  CHECK_THAT(nodes[0].err,
+             Contains(old.place() + " has no /v3 (HTTP status 404): etcd 3.4 or newer is needed"));
 }

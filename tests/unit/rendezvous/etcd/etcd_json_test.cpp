@@ -155,8 +155,12 @@ TEST_CASE("each fault of etcd is named, with what to do") {
         Kind::unreachable);
   CHECK(fault(500, R"({"message":"grpc: received message larger than max","code":8})").kind ==
         Kind::too_large);
-  CHECK(fault(400, R"({"message":"etcdserver: request is too large","code":3})").kind ==
-        Kind::refused);
+  const EtcdFault large = fault(400, R"({"message":"etcdserver: request is too large","code":3})");
+  CHECK(large.kind == Kind::refused);
+  CHECK_THAT(large.reason, Contains("--max-request-bytes=1572864"));
+  const EtcdFault corrupt = fault(500, R"({"error":"etcdserver: corrupt cluster","code":15})");
+  CHECK(corrupt.kind == Kind::refused);
+  CHECK_THAT(corrupt.reason, Contains("alarm CORRUPT") && Contains("alarm disarm"));
   CHECK(fault(502, "bad gateway").kind == Kind::unreachable);
   CHECK(fault(301, "").kind == Kind::refused);
   CHECK_THAT(fault(400, "{\"message\":\"a\\nb\",\"code\":2}").reason, Contains("a\\nb"));
