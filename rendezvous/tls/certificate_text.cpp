@@ -120,7 +120,7 @@ std::string certificate_alert(unsigned long alert) {
     case 44:
       return "revoked certificate";
     case 45:
-      return "expired certificate";
+      return "expired certificate: renew it, or set the clock there";
     case 46:
       return "unknown certificate";
     case 48:

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "tests/integration/launcher/running_rdzvd.hpp"
@@ -25,6 +26,9 @@ class SecretFile {
  private:
   TempDir folder_;
 };
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 
 std::vector<std::string> with(std::vector<std::string> options,
                               const std::vector<std::string>& more) {
@@ -266,8 +270,6 @@ TEST_CASE("an rdzvd does not begin with a certificate that is over, nor ask for 
 
 TEST_CASE("a certificate that expires during a job ends no connection, and lets no new one in") {
   tls();
-  using namespace std::chrono_literals;
-  using Clock = std::chrono::steady_clock;
   TestAuthority authority;
   TestAuthority::Wish wish;
   wish.until = certificate_time(8s);
@@ -295,4 +297,48 @@ TEST_CASE("a certificate that expires during a job ends no connection, and lets 
   std::this_thread::sleep_for(1500ms);
   job.open_gate();
   succeed_without_restart(job, 4);
+}
+
+TEST_CASE(
+    "a node with a certificate that has expired meanwhile is told so when it connects again") {
+  tls();
+  const TempDir state;
+  TestAuthority authority;
+  const auto own = authority.issue("rdzvd");
+  TestAuthority::Wish wish;
+  wish.until = certificate_time(6s);
+  const auto over_at = Clock::now() + 7s;
+  const auto node_files = authority.issue("node", wish);
+  const std::vector<std::string> serve{"--state-dir=" + state.path().string(),
+                                       "--tls-cert=" + own.certificate, "--tls-key=" + own.key,
+                                       "--tls-ca=" + authority.file()};
+  auto rdzvd = std::make_unique<Rdzvd>("127.0.0.1:0", serve);
+  const std::string endpoint = rdzvd->endpoint;
+  ManyNodes job;
+  const auto options =
+      with(rdzvd->options("2", "last_call_timeout=1"),
+           {"--rdzv-tls-ca=" + authority.file(), "--rdzv-tls-cert=" + node_files.certificate,
+            "--rdzv-tls-key=" + node_files.key});
+  for (int i = 0; i < 2; ++i) job.start(options, {"until", job.gate()});
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
+  if (Clock::now() >= over_at - 1s) skip("this machine is too slow: it has expired already");
+  std::this_thread::sleep_until(over_at);
+  rdzvd->signal(SIGKILL);
+  rdzvd->wait();
+  rdzvd = std::make_unique<Rdzvd>(endpoint, serve);
+  const std::string told = "it does not accept the certificate " + node_files.certificate +
+                           " (expired certificate: renew it, or set the clock there)";
+  for (Child& node : job.nodes) {
+    CHECK(node.wait_for(
+        [&](const auto&, const auto& err) { return err.find(told) != std::string::npos; }));
+    UNSCOPED_INFO(node.err());
+  }
+  // Until the end of their lease the workers go on.
+  CHECK(processes_showing("cmdline", job.gate()).size() >= 4);
+  rdzvd->signal(SIGTERM);
+  CHECK_THAT(rdzvd->wait().err, Contains("its certificate (CN=node) expired on ") &&
+                                    Contains(": renew it, or set this machine's clock"));
+  for (const Child& node : job.nodes) node.signal(SIGKILL);
+  CHECK(eventually([&] { return processes_with(job.job.mark_entry()).empty(); },
+                   std::chrono::seconds(30)));
 }
