@@ -49,7 +49,10 @@ bool NodeMachine::is_same_wish(const JobSignal& signal) const {
 }
 
 void NodeMachine::leave(Context& context) {
-  const int signal = std::get<JobSignal>(context.event).signal;
+  leave_by(context, std::get<JobSignal>(context.event).signal);
+}
+
+void NodeMachine::leave_by(Context& context, int signal) {
   leaving_ = signal;
   if (round_ && !round_->group.ended()) {
     const std::string name = signal_name(signal);
@@ -100,6 +103,14 @@ void NodeMachine::kill_workers(Context& context) {
 
 /// After a success only what the workers left is in the way, and the job stays a success.
 void NodeMachine::kill_leftovers(Context& context) { take(context, round_->leftovers.kill_now()); }
+
+/// A scheduler signals the workers, too, so they may have succeeded just before. First the core
+/// hears of that: if they were the last ones, the job is a success. If not, this node takes no part
+/// in a new round.
+void NodeMachine::leave_once_clear(Context& context) {
+  if (config_.rendezvous) leaves_once_clear_ = std::get<JobSignal>(context.event).signal;
+  kill_leftovers(context);
+}
 
 // ---- the start of a round ----
 

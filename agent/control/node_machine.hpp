@@ -123,6 +123,8 @@ class NodeMachine {
   // The handlers of the table.
   void ignore(Context& context);
   void leave(Context& context);
+  void leave_by(Context& context, int signal);
+  void leave_once_clear(Context& context);
   void leave_waiting(Context& context);
   void leave_now(Context& context);
   void kill_leftovers(Context& context);
@@ -176,8 +178,9 @@ class NodeMachine {
   std::optional<NodeRound> round_;
   std::optional<Prepared> prepared_;  // for the next round
   std::optional<JobSignal> last_signal_;
-  std::optional<int> leaving_;  // told by this signal to end
-  std::string told_reason_;     // of the last round's end, to the user who waits
+  std::optional<int> leaving_;            // told by this signal to end
+  std::optional<int> leaves_once_clear_;  // likewise, while only leftovers of a success ran
+  std::string told_reason_;               // of the last round's end, to the user who waits
   bool has_rendezvous_ = false;
   bool is_spare_ = false;  // others run the round that is out
   bool paused_ = false;

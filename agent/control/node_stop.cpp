@@ -56,6 +56,7 @@ void NodeMachine::clear_harder(Context& context) {
 
 void NodeMachine::begin_stop(Context& context) {
   NodeRound& round = *round_;
+  if (leaves_once_clear_) leave_by(context, *std::exchange(leaves_once_clear_, std::nullopt));
   state_ = NodeState::stopping;
   round.stopped_at = context.now;
   round.stop_signal = leaving_.value_or(SIGTERM);
@@ -194,6 +195,7 @@ void NodeMachine::round_is_clear(Context& context) {
   if (round_->stop) return report(context);
   context.act(Send{proto::WorkersDone{round_->round.number}});
   state_ = NodeState::done;
+  if (leaves_once_clear_) leave_by(context, *std::exchange(leaves_once_clear_, std::nullopt));
 }
 
 void NodeMachine::report(Context& context) {

@@ -160,6 +160,26 @@ TEST_CASE("what succeeded workers leave gets the grace period and is killed afte
   CHECK_FALSE(node.machine.deadline());
 }
 
+TEST_CASE("a node whose workers succeed just before its signal leaves, and no round starts there") {
+  ScriptedNode node(1);
+  node.config.rendezvous.emplace();
+  node.left = true;
+  node.round();
+  node.took();
+  node.exits(0, node.kSuccess);
+  node.pass(50ms);
+  node.signal(SIGTERM);
+  // First the core hears of their success: those may have been the last workers of the job.
+  CHECK(
+      node.took() ==
+      Did{"look for leftovers", "kill leftovers within 5 s", "send done", "send leave SIGTERM",
+          "end within 50 s",
+          "notice: SIGTERM: leaving the job; a second SIGTERM does not wait for the other nodes"});
+  node.stop();
+  CHECK(node.took().back() == "report the round");
+  CHECK(node.machine.state() == NodeState::ending);
+}
+
 TEST_CASE("what workers leave that a second Ctrl-C has killed is killed at once") {
   ScriptedNode node(1);
   node.left = true;
