@@ -28,15 +28,17 @@ from namespaces import until  # noqa: E402
 
 INSIDE = "DDPRUN_TEST_INSIDE_CLUSTER"
 NAMESPACES = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
-NEEDED = ["unshare", "ip", "slurmctld-wlm", "slurmd-wlm", "srun", "scontrol"]
+NEEDED = ["unshare", "ip", "slurmctld", "slurmd", "slurmstepd", "srun", "scontrol"]
+REMEDY = "scripts/install-deps --cluster"
 NODES = ["n1", "n2", "n3"]
+ONE_EACH = "--ntasks-per-node=1"
 why_not = ""
 
 
 def enter_namespaces():
     """Does not return where it starts the test program again."""
     global why_not
-    why_not = namespaces.missing(NEEDED, "scripts/install-deps --cluster")
+    why_not = namespaces.missing(NEEDED, REMEDY)
     if not why_not and os.getuid() != 0:
         why_not = "Slurm's daemons start jobs as root only"
     why_not = why_not or namespaces.enter(NAMESPACES, INSIDE, ["ip", "link", "set", "lo", "up"])
@@ -64,15 +66,37 @@ def parent_of(pid):
     return int(re.search(r"^PPid:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE).group(1))
 
 
-class SlurmTest(unittest.TestCase):
-    """Its tests share one cluster."""
+def variables_of(pid):
+    return dict(line.partition("=")[::2] for line in pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0"))
 
+
+def met(out):
+    """Of each meeting_worker: its rank, and that of its node."""
+    return sorted(re.findall(r"met rank=(\S+) node=(\S+) ", out))
+
+
+def all_of(nodes, workers):
+    """What met() gives where all have met."""
+    size = nodes * workers
+    return sorted((f"{rank}/{size}", f"{rank // workers}/{nodes}") for rank in range(size))
+
+
+class SlurmTest(unittest.TestCase):
+    """Its tests share one cluster. What subclasses may change of it:"""
+
+    needed = ()  # programs beside Slurm's
     auth = "none"  # by which Slurm's own daemons know each other
+    select = "SelectType=select/linear"
+    of_each_node = "CPUs=2"
+    partitions = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:4 State=UP"
+    settings = ""  # more lines of slurm.conf
+    gres = ""  # gres.conf
 
     @classmethod
     def setUpClass(cls):
-        if why_not:
-            raise unittest.SkipTest(why_not)
+        missing = why_not or namespaces.missing(cls.needed, REMEDY)
+        if missing:
+            raise unittest.SkipTest(missing)
         temporary = tempfile.TemporaryDirectory(prefix="slurm")
         cls.addClassCleanup(temporary.cleanup)
         cls.folder = pathlib.Path(temporary.name)
@@ -90,6 +114,7 @@ class SlurmTest(unittest.TestCase):
         subprocess.run(["ip", "-batch", "-"], check=True, text=True,
                        input="link set lo up\nlink add own type veth peer name other\naddr add 192.168.78.1/24 dev own\n"
                              "link set own up\nlink set other up\n")
+        cls.addClassCleanup(subprocess.run, ["ip", "link", "del", "own"], check=False)
         for name in ("state", *(f"spool-{node}" for node in NODES)):
             (cls.folder / name).mkdir()
         conf = cls.folder / "slurm.conf"
@@ -103,22 +128,25 @@ AuthInfo=cred_expire=5
 CredType=cred/{cls.auth}
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-SelectType=select/linear
+{cls.select}
 MpiDefault=none
 ReturnToService=2
 KillWait=30
+{cls.settings}
 StateSaveLocation={cls.folder}/state
 SlurmdSpoolDir={cls.folder}/spool-%n
 SlurmctldPidFile={cls.folder}/slurmctld.pid
 SlurmdPidFile={cls.folder}/slurmd-%n.pid
-NodeName={','.join(NODES)} NodeHostname={host} NodeAddr=127.0.0.1 Port=[17011-17013] CPUs=2
-PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:4 State=UP
+NodeName={','.join(NODES)} NodeHostname={host} NodeAddr=127.0.0.1 Port=[17011-17013] {cls.of_each_node}
+{cls.partitions}
 """)
+        if cls.gres:
+            (cls.folder / "gres.conf").write_text(cls.gres)
         os.environ["SLURM_CONF"] = str(conf)
         cls.addClassCleanup(os.environ.pop, "SLURM_CONF")
-        cls.daemon("slurmctld-wlm", "-D", "-f", conf)
+        cls.daemon("slurmctld", "-D", "-f", conf)
         for node in NODES:
-            cls.daemon("slurmd-wlm", "-D", "-N", node, "-f", conf, "-d", shutil.which("slurmstepd-wlm"), log=node)
+            cls.daemon("slurmd", "-D", "-N", node, "-f", conf, "-d", shutil.which("slurmstepd"), log=node)
 
         def idle():
             shown = subprocess.run(["sinfo", "--noheader", "--format=%t %D"], capture_output=True, text=True, check=False)
@@ -159,3 +187,30 @@ PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:4 State=UP
             self.fail(f"{words}: not within 120 s: {command.communicate()[0]}")
         self.assertEqual(command.returncode, status, f"{words}: {out}")
         return out
+
+    def batch_file(self):
+        """That of the documentation. Of what it asks for, these nodes have no GPU and two CPUs."""
+        text = (ROOT / "docs" / "examples" / "ddprun.sbatch").read_text().replace("#SBATCH --gpus-per-node=8\n", "")
+        file = self.folder / "ddprun.sbatch"
+        file.write_text(text)
+        return file
+
+    def batch(self, *words, **environment):
+        """What a batch job printed, once it has ended well. (sbatch --wait looks after 2 s, and then after 8 s more.)"""
+        file = self.folder / "batch"
+        exports = "".join(f",{name}={value}" for name, value in environment.items())
+        job = self.output_of("sbatch", "--parsable", f"--output={file}", f"--export=ALL{exports}", *words).strip()
+        until(lambda: not re.search(r" JobState=(PENDING|RUNNING|COMPLETING) ", self.shown(job)), 120, lambda: self.shown(job))
+        self.assertRegex(self.shown(job), r" JobState=COMPLETED (.*\n)*.* ExitCode=0:0", file.read_text())
+        return file.read_text()
+
+    def shown(self, job):
+        return self.output_of("scontrol", "show", "job", job)
+
+    def start_sleepers(self, *options):
+        """Two workers on each node."""
+        job = self.begin("srun", "-N3", ONE_EACH, *options, "--job-name=sleepers", DDPRUN, "--nproc-per-node=2",
+                         "--no-python", "sleep", "600")
+        until(lambda: len(running("sleep")) == 6 or job.poll() is not None, 60, "six workers")
+        self.assertIsNone(job.poll())
+        return job

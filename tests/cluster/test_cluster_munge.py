@@ -8,24 +8,27 @@ import subprocess
 import unittest
 
 import bench
-from bench import DDPRUN, MEETING_WORKER, SlurmTest, until
+from bench import DDPRUN, MEETING_WORKER, ONE_EACH, SlurmTest, all_of, met, until
 
-bench.NEEDED.append("munged")
 bench.enter_namespaces()
 
 SOCKET = pathlib.Path("/run/munge/munge.socket.2")
-STEP = ["srun", "-N3", "--ntasks-per-node=1"]
-# On the second node a ddprun that cannot use MUNGE comes first.
-WITH_A_STRANGER = f"""
+STEP = ["srun", "-N3", ONE_EACH]
+
+
+def after_a_stranger(ddprun, conf):
+    """On the second node this ddprun, which is to be refused, comes first."""
+    return f"""
 if [ "$SLURM_NODEID" = 1 ]; then
-  {DDPRUN} --rdzv-conf=munge_socket=/nowhere,join_timeout=60 {MEETING_WORKER}
+  {ddprun} --rdzv-conf=join_timeout=6{conf} {MEETING_WORKER}
   echo "the stranger ended with $?"
 fi
 exec {DDPRUN} {MEETING_WORKER}
 """
 
 
-class SlurmWithMunge(SlurmTest):
+class Munge(SlurmTest):
+    needed = ["munged"]
     auth = "munge"
 
     @classmethod
@@ -42,28 +45,34 @@ class SlurmWithMunge(SlurmTest):
         until(SOCKET.exists, 60, lambda: (cls.folder / "munged.log").read_text())
         super().start()
 
-    def met(self, out):
-        return len(re.findall(r"met rank=\d/3 ", out))
+    def check_stranger_is_refused(self, ddprun, conf=""):
+        out = self.output_of(*STEP, "sh", "-c", after_a_stranger(ddprun, conf))
+        self.assertIn("the stranger ended with 69", out)
+        self.assertEqual(met(out), all_of(3, 1), out)
+        return out
 
     def test_all_nodes_of_a_step_prove_their_user_without_an_option(self):
         out = self.output_of(*STEP, DDPRUN, MEETING_WORKER)
-        self.assertEqual(self.met(out), 3, out)
+        self.assertEqual(met(out), all_of(3, 1), out)
         self.assertNotIn("MUNGE", out)
 
+    @unittest.skipUnless(shutil.which("setpriv"), "no setpriv")
+
     def test_a_node_that_cannot_use_munge_is_refused_and_the_others_meet(self):
-        out = self.output_of(*STEP, "sh", "-c", WITH_A_STRANGER)
-        self.assertIn("the stranger ended with 69", out)
-        self.assertEqual(self.met(out), 3, out)
+        self.check_stranger_is_refused(DDPRUN, ",munge_socket=/nowhere")
 
     @unittest.skipUnless(shutil.which("setpriv"), "no setpriv")
     def test_another_user_of_the_cluster_cannot_join(self):
-        other = "setpriv --reuid=65534 --regid=65534 --clear-groups"
-        if subprocess.run([*other.split(), DDPRUN, "--version"], capture_output=True, check=False).returncode != 0:
+        other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(DDPRUN)]
+        if subprocess.run([*other, "--version"], capture_output=True, check=False).returncode != 0:
             self.skipTest("another user cannot run ddprun here")
-        out = self.output_of(*STEP, "sh", "-c", WITH_A_STRANGER.replace("munge_socket=/nowhere,", "").replace(f"  {DDPRUN}", f"  {other} {DDPRUN}"))
-        self.assertIn("the stranger ended with 69", out)
-        self.assertEqual(self.met(out), 3, out)
+        out = self.check_stranger_is_refused(" ".join(other))
+        self.assertIn("was refused: it has not proven by MUNGE that it is of the rendezvous's user", out)
 
     def test_workers_restart_on_all_nodes(self):
         out = self.output_of(*STEP, DDPRUN, "--max-restarts=1", "--restart-delay=0", MEETING_WORKER, "fail", "1", "0", "3")
         self.assertEqual(len(re.findall(r"met rank=\d/3 .* restarts=1 ", out)), 3, out)
+
+
+if __name__ == "__main__":
+    unittest.main()
