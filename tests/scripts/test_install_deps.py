@@ -258,7 +258,7 @@ class InstallDeps(InstallDepsTest):
         self.assertEqual(len(self.machine.installs()), 1)
         for word in ("--no-remove", " slurmd ", " slurm-wlm-basic-plugins ", " openmpi-bin "):
             self.assertIn(word, self.machine.installs()[0] + " ")
-        for word in (" slurmctld ", " etcd-server "):
+        for word in (" slurmctld ", " etcd-server ", " mpich "):
             self.assertNotIn(word, self.machine.installs()[0])
         self.machine.plan("slurmd", "Remv something [1.0]", "Inst slurmd (22.05.8-4)")
         done = self.succeeds("--cluster")
@@ -266,6 +266,16 @@ class InstallDeps(InstallDepsTest):
         self.assertEqual(len(self.machine.installs()), 1)
         self.machine.user(1000)
         self.assertIn("as root, run: apt-get install --no-remove", self.succeeds("--cluster").stderr)
+
+    def test_both_mpis_are_installed_and_none_beside_the_mpirun_of_another(self):
+        self.machine.lacks_program("mpiexec.hydra")
+        self.succeeds("--cluster")
+        self.assertIn(" mpich ", self.machine.installs()[-1] + " ")
+        self.assertNotIn(" openmpi-bin ", self.machine.installs()[-1] + " ")
+        self.machine.lacks_program("mpirun")
+        self.succeeds("--cluster")
+        for word in ("--no-remove", " mpich ", " openmpi-bin "):
+            self.assertIn(word, self.machine.installs()[-1] + " ")
 
     def test_an_sshd_and_an_etcd_for_the_tests_are_installed_and_stay_off(self):
         root = self.machine.root
