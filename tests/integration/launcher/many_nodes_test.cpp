@@ -155,7 +155,9 @@ TEST_CASE("a node more than the job may have waits as a spare, and ends with it"
 TEST_CASE("a node that comes later makes the job grow") {
   ManyNodes job;
   auto options = job.c10d("1:2");
-  options.push_back("--rdzv-conf=last_call_timeout=0.2");
+  // A round of one node waits for the lease and 2 s.
+  options.push_back(
+      "--rdzv-conf=last_call_timeout=0.2,keep_alive_interval=0.4,keep_alive_max_attempt=3");
   options.push_back("--grow-delay=0.1");
   job.start(options, {"until", job.gate()});
   REQUIRE(job.nodes[0].wait_for_output("/2 "));

@@ -88,11 +88,11 @@ TEST_CASE(
   for (const int workers : {1, 2}) {
     INFO(workers << " workers");
     const GpuJobResult result =
-        run_gpu_job(workers, short_run(data, {"--checkpoint-every=off", "--comm-timeout=20s"}), "",
+        run_gpu_job(workers, short_run(data, {"--checkpoint-every=off", "--comm-timeout=10s"}), "",
                     0, "0:40", "DDPRUN_EMULATED_BLOCKS");
     CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
     CHECK_THAT(result.job.err, Contains("train: error: rank 0: the launch of a ") &&
-                                   Contains(" has not returned for 2"));
+                                   Contains(" has not returned for 1"));
   }
 }
 
@@ -154,8 +154,8 @@ TEST_CASE(
     INFO(awaited);
     const GpuJobResult result =
         run_gpu_job(2,
-                    short_run(data, {"--checkpoint-every=off", "--comm-timeout=10s",
-                                     "--log-every=1", "--out", directory / operation}),
+                    short_run(data, {"--checkpoint-every=off", "--comm-timeout=5s", "--log-every=1",
+                                     "--out", directory / operation}),
                     std::string("1:hang=") + operation);
     CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
     const Json culprit = culprit_of(result);
@@ -195,7 +195,7 @@ TEST_CASE("a step that its sum did not confirm is neither in metrics.jsonl nor i
 
 TEST_CASE("NCCL that never connects the ranks ends the job at --rendezvous-timeout") {
   const SmallData data;
-  Arguments arguments = short_run(data, {"--checkpoint-every=off", "--rendezvous-timeout=25s"});
+  Arguments arguments = short_run(data, {"--checkpoint-every=off", "--rendezvous-timeout=10s"});
   // Nor does ncclCommAbort return then.
   const GpuJobResult result = run_gpu_job(2, arguments, "1:no_init 0:abort_hangs 1:abort_hangs");
   CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
