@@ -110,6 +110,9 @@ class SlurmTest(unittest.TestCase):
         hosts.write_text(f"127.0.0.1 localhost {' '.join(NODES)}\n127.0.0.1 {host}\n")
         subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
         cls.addClassCleanup(subprocess.run, ["umount", "/etc/hosts"], check=False)
+        # The rendezvous of jobs has files there, and jobs of all clusters have the same ids.
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
+        cls.addClassCleanup(subprocess.run, ["umount", "/dev/shm"], check=False)
         # Slurm looks up addresses of families that the machine has, and loopback alone does not count.
         subprocess.run(["ip", "-batch", "-"], check=True, text=True,
                        input="link set lo up\nlink add own type veth peer name other\naddr add 192.168.78.1/24 dev own\n"

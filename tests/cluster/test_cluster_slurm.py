@@ -92,6 +92,18 @@ class Slurm(SlurmTest):
         self.assert_nothing_runs(limit=20)
         self.assertLess(time.monotonic() - began, 30, out)  # KillWait: Slurm did not have to kill it
 
+    def test_a_sigterm_also_ends_a_node_whose_workers_have_just_succeeded(self):
+        # It waits for what they have left. Slurm's SIGTERM reaches workers, too, and some end well by it.
+        worker = '[ $RANK != 0 ] || { (trap "" TERM; exec sleep 600) & exit 0; }; exec sleep 600'
+        job = self.begin("srun", "-N3", ONE_EACH, "--job-name=sleepers", DDPRUN, "--grace-period=2", "--no-python",
+                         "sh", "-c", worker)
+        until(lambda: len(running("sleep")) == 3 and not running("sh"), 60, "three sleepers")
+        began = time.monotonic()
+        self.output_of("scancel", "--signal=TERM", "--name=sleepers")
+        out, _ = job.communicate(timeout=60)
+        self.assertEqual(out.count("Exited with exit code 143"), 3, out)
+        self.assertLess(time.monotonic() - began, 15, out)
+
     def test_an_interrupted_srun_ends_everything_on_all_nodes(self):
         job = self.start_sleepers()
         job.send_signal(signal.SIGINT)
