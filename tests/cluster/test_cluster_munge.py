@@ -56,8 +56,6 @@ class Munge(SlurmTest):
         self.assertEqual(met(out), all_of(3, 1), out)
         self.assertNotIn("MUNGE", out)
 
-    @unittest.skipUnless(shutil.which("setpriv"), "no setpriv")
-
     def test_a_node_that_cannot_use_munge_is_refused_and_the_others_meet(self):
         self.check_stranger_is_refused(DDPRUN, ",munge_socket=/nowhere")
 
