@@ -48,6 +48,10 @@ class Etcd:
         return next((place for host in self.members if (place := self.read(host, "ddprun/leader"))), "")
 
 
+# Of agents, 15 s.
+USUAL_LEASE = "--rdzv-conf=keep_alive_interval=3,keep_alive_max_attempt=5,last_call_timeout=5"
+
+
 class OverEtcdTest(RoundsTest):
     nodes = "2"
     processes = 1
@@ -81,28 +85,30 @@ class OverEtcdTest(RoundsTest):
         harness.kill(int(newest[4]))
         return self.wait_for_round(hosts, nodes, len(nodes), after)[0]
 
+    def kill_leaders(self, hosts, etcd, daemons, seconds):
+        """The leading rdzvd is killed every five seconds for so long, and started again."""
+        kills, began = 0, time.monotonic()
+        while time.monotonic() < began + seconds:
+            tick = time.monotonic()
+            # For the first seconds after a kill none leads.
+            leader = next((host for host in daemons if etcd.leader() == f"{host.addr}:29400"), None)
+            if leader:
+                os.kill(daemons[leader].process.pid, signal.SIGKILL)
+                self.assertEqual(daemons[leader].wait(), -signal.SIGKILL)
+                daemons[leader] = self.start_rdzvd(hosts, leader, etcd)
+                kills += 1
+            time.sleep(max(0, tick + 5 - time.monotonic()))
+        self.assertGreater(kills, seconds / 20)
+        print(f"{kills} leaders killed in {time.monotonic() - began:.0f} s", file=sys.stderr)
+
     def check_kills(self, seconds):
-        """The leading rdzvd is killed every five seconds for so long, and no worker notices."""
+        """No worker notices that the leading rdzvd is killed again and again."""
         with Hosts(7) as hosts:
             etcd = Etcd(hosts, [hosts[0]])
             daemons = {host: self.start_rdzvd(hosts, host, etcd) for host in list(hosts)[:3]}
             self.nodes = "4"
-            # The usual lease of agents: 15 s.
-            nodes, number = self.start_job(hosts, daemons, list(hosts)[3:],
-                                           "--rdzv-conf=keep_alive_interval=3,keep_alive_max_attempt=5,last_call_timeout=5")
-            kills, began = 0, time.monotonic()
-            while time.monotonic() < began + seconds:
-                tick = time.monotonic()
-                # For the first seconds after a kill none leads.
-                leader = next((host for host in daemons if etcd.leader() == f"{host.addr}:29400"), None)
-                if leader:
-                    os.kill(daemons[leader].process.pid, signal.SIGKILL)
-                    self.assertEqual(daemons[leader].wait(), -signal.SIGKILL)
-                    daemons[leader] = self.start_rdzvd(hosts, leader, etcd)
-                    kills += 1
-                time.sleep(max(0, tick + 5 - time.monotonic()))
-            self.assertGreater(kills, seconds / 20)
-            print(f"{kills} leaders killed in {time.monotonic() - began:.0f} s", file=sys.stderr)
+            nodes, number = self.start_job(hosts, daemons, list(hosts)[3:], USUAL_LEASE)
+            self.kill_leaders(hosts, etcd, daemons, seconds)
             self.assertEqual({sign[1] for sign in self.alive(hosts)}, {number}, "\n".join(map(str, nodes)))
             self.fail_a_worker(hosts, nodes, number)
             (hosts.folder / "gate").touch()

@@ -5,13 +5,15 @@ DDPRUN_TEST_KILLS: for how many seconds the leader is killed every five; 120 whe
 """
 
 import os
+import re
+import signal
 import sys
 import time
 import unittest
 
 import harness
-from harness import Hosts, until
-from over_etcd import Etcd, OverEtcdTest
+from harness import BIN, Hosts, until
+from over_etcd import USUAL_LEASE, Etcd, OverEtcdTest
 
 harness.enter_namespaces()
 
@@ -22,6 +24,40 @@ LEADER_LEASE = 5  # of rdzvd, in seconds
 class OverEtcd(OverEtcdTest):
     def test_no_worker_notices_that_the_leading_rdzvd_is_killed_every_five_seconds(self):
         self.check_kills(KILLS)
+
+    def test_training_goes_on_while_the_leading_rdzvd_is_killed_every_five_seconds(self):
+        with Hosts(7) as hosts:
+            etcd = Etcd(hosts, [hosts[0]])
+            daemons = {host: self.start_rdzvd(hosts, host, etcd) for host in list(hosts)[:3]}
+            endpoint = ",".join(f"{host.name}:29400" for host in daemons)
+            workers = list(hosts)[3:]
+            nodes = [hosts.ddprun(host, "--nnodes=4", "--max-restarts=9", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}",
+                                  USUAL_LEASE, "train", "--epochs=1000000", "--checkpoint-every=off") for host in workers]
+
+            def step():
+                """The newest one that rank 0 has printed."""
+                return max((int(found) for node in nodes for found in re.findall(r"step (\d+)", str(node))), default=0)
+
+            def trainers():
+                """The processes of `train`, by host."""
+                train = str((BIN / "train").resolve())
+                return {host.name: [pid for pid in host.processes() if os.readlink(f"/proc/{pid}/exe") == train]
+                        for host in workers}
+
+            first = until(step, 60, lambda: "\n".join(map(str, nodes)))
+            before = trainers()
+            self.assertEqual([len(pids) for pids in before.values()], [1] * 4)
+            self.kill_leaders(hosts, etcd, daemons, KILLS)
+            self.assertEqual(trainers(), before, "\n".join(map(str, nodes)))
+            last = step()
+            self.assertGreater(last, first)
+            until(lambda: step() > last, 60, "a step after the last kill")
+            print(f"train was at step {first} before, and at step {last} after", file=sys.stderr)
+            for node in nodes:
+                node.process.send_signal(signal.SIGINT)
+            for node in nodes:
+                self.assertEqual(node.wait(60), 130, node)
+                self.assertNotIn("restarting", str(node))
 
     def test_a_leader_that_is_cut_off_from_etcd_but_not_from_the_agents_is_left_by_them(self):
         with Hosts(5) as hosts:
