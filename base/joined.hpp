@@ -1,3 +1,4 @@
+// Words as one text, where fmt, which has fmt::join, is not used.
 #pragma once
 
 #include <cstddef>

@@ -126,9 +126,8 @@ class Machine:
         self.program("python3", FAKE_PYTHON)
         self.program("pip", FAKE_PIP, self.folder)
         self.program("executable", f'#!/bin/sh\n{shutil.which("chmod")} +x "$1"\n', self.folder)
-        self.program("tmux", "#!/bin/sh\n")
-        for name in ("bridge", "scontrol", "slurmctld", "slurmd", "munged", "mpirun", "mpiexec.hydra", "sshd", "etcd",
-                     "etcdctl"):
+        for name in ("tmux", "zsh", "fish", "tcsh", "bridge", "scontrol", "slurmctld", "slurmd", "munged", "mpirun",
+                     "mpiexec.hydra", "sshd", "etcd", "etcdctl"):
             self.program(name, "#!/bin/sh\n")
         for name in ("torch", "venv_module", "tqdm", "rich"):
             (self.folder / name).touch()

@@ -91,9 +91,10 @@ class InstallTorch(InstallDepsTest):
 
     def test_what_other_tests_want_is_installed_where_that_only_adds(self):
         self.machine.lacks_program("tmux")
+        self.machine.lacks_program("fish")
         (self.machine.folder / "rich").unlink()
         (self.machine.folder / "venv_module").unlink()
-        self.assertIn("installing: python3-venv tmux python3-rich", self.succeeds("--tests").stderr)
+        self.assertIn("installing: python3-venv tmux fish python3-rich", self.succeeds("--tests").stderr)
         self.assertEqual(len(self.machine.installs()), 1)
         self.assertEqual(self.succeeds().stderr, "")
 
