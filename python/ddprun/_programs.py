@@ -26,7 +26,7 @@ def program(name: str) -> Optional[pathlib.Path]:
     places += [pathlib.Path(str(file.locate())) for file in files if file.name == name and file.parent.name == "bin"]
     places.append(pathlib.Path(sysconfig.get_path("scripts")) / name)
     for place in places:
-        if place.is_file():
+        if os.path.isfile(place):  # place.is_file() raises in a folder that this user may not read
             return place.resolve()
     return None
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import glob
 import importlib.util
+import io
 import os
 import pathlib
 import platform
@@ -42,7 +44,8 @@ class Finding:
 
 def _first_line(command: list[str], timeout: float = 10) -> Optional[str]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout, check=False,
+                              stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):
         return None
     lines = done.stdout.splitlines()
@@ -54,7 +57,8 @@ def on_path(name: str, path: str) -> list[pathlib.Path]:
     found = []
     for folder in path.split(os.pathsep):
         file = pathlib.Path(folder or ".") / name
-        if file.is_file() and os.access(file, os.X_OK):
+        # Not file.is_file(): before Python 3.14 it raises in a folder that this user may not read.
+        if os.path.isfile(file) and os.access(file, os.X_OK):
             found.append(file)
     return found
 
@@ -95,7 +99,7 @@ def torchrun() -> Iterator[Finding]:
         return
     hook = pathlib.Path(sysconfig.get_path("purelib")) / "ddprun_torchrun.pth"
     here = pathlib.Path(path).parent.resolve() == pathlib.Path(sysconfig.get_path("scripts")).resolve()
-    if pathlib.Path(path).resolve().name == "ddprun" or (here and hook.is_file() and os.environ.get("DDPRUN_TORCHRUN") != "0"):
+    if pathlib.Path(path).resolve().name == "ddprun" or (here and os.path.isfile(hook) and os.environ.get("DDPRUN_TORCHRUN") != "0"):
         yield Finding("torchrun", f"{path}: starts ddprun")
     elif here:
         yield Finding("torchrun", f"{path}: not ddprun", 'with pip install "ddprun[torchrun]" it would start ddprun, too')
@@ -107,7 +111,7 @@ def trainer(own: pathlib.Path) -> Finding:
     """The bundled trainer, where ddprun looks for it."""
     cost = "only the bundled trainer can't be started: "
     for file in (own.parent.parent / "libexec" / "ddprun" / "train", own.parent / "train"):
-        if file.is_file():
+        if os.path.isfile(file):
             text = _first_line([str(file), "--version"])
             return Finding("train", f"{file}: {text or 'does not run'}", "" if text else cost + "type that path to see the error")
     return Finding("train", "missing from this installation", cost + "pip install --force-reinstall ddprun")
@@ -151,8 +155,8 @@ def _loads(library: str) -> bool:
 
 def gpus() -> Iterator[Finding]:
     yield Finding("ddprun finds", dry_run_value(dry_run(), "GPUs") or "unknown")
-    driver = pathlib.Path("/proc/driver/nvidia/version").exists()
-    nodes = list(pathlib.Path("/dev").glob("nvidia[0-9]*"))
+    driver = os.path.exists("/proc/driver/nvidia/version")
+    nodes = glob.glob("/dev/nvidia[0-9]*")
     if not driver and not nodes:
         yield Finding("NVIDIA driver", "not found", "jobs run on CPUs")
         return
@@ -172,7 +176,7 @@ def dry_run() -> str:
         return ""
     try:
         return subprocess.run([str(own), "--dry-run", "--nproc-per-node=1", "/bin/true"], capture_output=True, text=True,
-                              timeout=10, check=False, stdin=subprocess.DEVNULL).stdout
+                              errors="replace", timeout=10, check=False, stdin=subprocess.DEVNULL).stdout
     except (OSError, subprocess.SubprocessError):
         return ""
 
@@ -219,10 +223,13 @@ def folders() -> Iterator[Finding]:
         yield Finding(memory, f"{room >> 20} MiB free" if writable else "not writable", cost)
     except OSError:
         yield Finding(memory, "missing", "progress pages lie in TMPDIR, on a disk")
-    temporary = tempfile.gettempdir()
+    try:
+        temporary = tempfile.gettempdir()
+    except OSError:  # Python has found none that it can write to
+        temporary = ""
     wanted = os.environ.get("TMPDIR") or temporary
     usable = os.path.isdir(wanted) and os.access(wanted, os.W_OK | os.X_OK)
-    yield Finding("TMPDIR", wanted, "" if usable else "no folder that you can write to: --log-dir has to name one")
+    yield Finding("TMPDIR", wanted or "missing", "" if usable else "no folder that you can write to: --log-dir has to name one")
 
 
 def debuggers() -> Iterator[Finding]:
@@ -237,7 +244,7 @@ def protection() -> Iterator[Finding]:
     ssl = next((name for name in ("libssl.so.3", "libssl.so.1.1") if _loads(name)), "")
     yield Finding("OpenSSL", ssl or "not found", "" if ssl else "--rdzv-tls and rdzvd --tls can't be used (Debian: libssl3; RHEL: openssl-libs)")
     munge = _loads("libmunge.so.2")
-    running = MUNGE_SOCKET.exists()
+    running = os.path.exists(MUNGE_SOCKET)
     found = "libmunge.so.2" if munge else "not found"
     if munge and not running:
         found += f", but no {MUNGE_SOCKET}"
@@ -246,13 +253,13 @@ def protection() -> Iterator[Finding]:
 
 def ports() -> Iterator[Finding]:
     for port in PORTS:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(("", port))
-                found, cost = "free", ""
-            except OSError as error:
-                found, cost = error.strerror or str(error), "jobs of several nodes take it by default; give another port"
+            found, cost = "free", ""
+        except OSError as error:
+            found, cost = error.strerror or str(error), "jobs of several nodes take it by default; give another port"
         yield Finding(f"port {port}", found, cost)
     name = socket.gethostname()
     try:
@@ -284,6 +291,8 @@ def main() -> int:
     if len(sys.argv) > 1:
         print("usage: python -m ddprun.doctor", file=sys.stderr if sys.argv[1] not in ("-h", "--help") else sys.stdout)
         return 0 if sys.argv[1] in ("-h", "--help") else 2
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a path may have letters that the terminal cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         print(text((title, find()) for title, find in SECTIONS), flush=True)
     except BrokenPipeError:  # its reader has ended; Python would tell of it once more at its end

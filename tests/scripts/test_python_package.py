@@ -1,5 +1,6 @@
 """The Python package ddprun, installed by pip from a wheel of this build's programs."""
 
+import os
 import pathlib
 import re
 import shlex
@@ -180,6 +181,35 @@ sys.exit(3 if os.path.exists(ready) else 4)
         self.assertIn(f"the command ddprun is that one, not {self.ddprun}", done.stdout)
         done = self.run_program(self.python, "-m", "ddprun.doctor", PATH=f"{self.venv}/bin:/usr/bin:/bin")
         self.assertNotIn("comes first", done.stdout)
+
+    def test_the_doctor_passes_over_folders_that_it_may_not_read(self):
+        locked = self.folder / "locked"
+        locked.mkdir()
+        locked.chmod(0)
+        self.addCleanup(locked.chmod, 0o700)
+        # root may read everything but for this.
+        bound = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+        done = self.run_program(*bound, self.python, "-m", "ddprun.doctor", TMPDIR=str(locked / "sub"),
+                                PATH=f"{locked}:{locked}/sub:{self.venv}/bin:/usr/bin:/bin")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f"on PATH            {self.ddprun}\n", done.stdout)
+        self.assertIn("Network\n", done.stdout)
+        # Other files that a system may keep from this user, and no folder for temporary files.
+        done = self.run_program(*bound, self.python, "-c", "import pathlib, sys, tempfile\nfrom ddprun import doctor\n"
+                                "doctor.MUNGE_SOCKET = pathlib.Path(sys.argv[1]) / 'socket'\n"
+                                "def none(): raise FileNotFoundError(2, 'No usable temporary directory found')\n"
+                                "tempfile.gettempdir = none\nsys.argv = ['doctor']\nsys.exit(doctor.main())", locked, TMPDIR="")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"TMPDIR +missing\n +-> no folder that you can write to")
+
+    def test_the_doctor_prints_names_that_the_terminal_cannot_show(self):
+        other = self.folder / "\u00fcber" / "ddprun"
+        other.parent.mkdir()
+        other.write_bytes(b"#!/bin/sh\nprintf 'ddprun 0.0.1 \\377\\n'\n")
+        other.chmod(0o755)
+        done = self.run_program(self.python, "-m", "ddprun.doctor", PATH=f"{other.parent}:/usr/bin:/bin", PYTHONIOENCODING="ascii")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("/\\xfcber/ddprun comes first: ddprun 0.0.1 ", done.stdout)
 
     def test_the_doctor_ends_quietly_if_the_reader_of_its_output_ends(self):
         done = self.run_program("/bin/sh", "-c", f"'{self.python}' -m ddprun.doctor | true")
