@@ -13,6 +13,8 @@ import sysconfig
 from collections.abc import Sequence
 from typing import Optional
 
+MODULES = ("torch.distributed.run", "torch.distributed.launch")
+
 
 def program(name: str) -> Optional[pathlib.Path]:
     """The program `name` of this installation; None: pip has not installed one."""
@@ -31,6 +33,14 @@ def program(name: str) -> Optional[pathlib.Path]:
     return None
 
 
+def is_torchrun(script: pathlib.Path) -> bool:
+    """Whether this is the command that PyTorch's wheel installs, and not another program of its name."""
+    try:
+        return script.name == "torchrun" and MODULES[0] in script.read_text(encoding="utf-8")[:4096]
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
 def _machine() -> str:
     """The processor that this package was made for, to follow "Linux"; empty: it is unknown."""
     try:
@@ -45,7 +55,7 @@ def _reason(error: OSError, found: pathlib.Path) -> str:
     """Why the program did not start, and what to do, in one line."""
     if error.errno == errno.EACCES:
         if not found.stat().st_mode & 0o111:
-            return "it is not executable: type pip install --force-reinstall ddprun"
+            return "it is not executable: type pip install --force-reinstall ./ddprun-*.whl"
         return "permission denied: if its file system is mounted noexec, install ddprun in an environment on another one"
     if error.errno in (errno.ENOENT, errno.ENOEXEC):  # the loader is missing, or another machine
         return f"this package is for Linux{_machine()} with glibc 2.28 or newer: build ddprun from a checkout (see Install in its README.md)"
@@ -56,7 +66,7 @@ def become_ddprun(arguments: Sequence[str]) -> int:
     """This process becomes the program ddprun, with this Python for its scripts. Returns an exit code only if that failed."""
     found = program("ddprun")
     if found is None:
-        print("ddprun: the program is missing from this installation: type pip install --force-reinstall ddprun", file=sys.stderr)
+        print("ddprun: the program is missing from this installation: type pip install --force-reinstall ./ddprun-*.whl", file=sys.stderr)
         return 127
     # ddprun takes an empty PYTHON_EXEC as unset. The workers inherit the variable.
     if sys.executable and not os.environ.get("PYTHON_EXEC"):

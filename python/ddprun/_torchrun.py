@@ -8,17 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Optional
 
-from ddprun._programs import become_ddprun
-
-MODULES = ("torch.distributed.run", "torch.distributed.launch")
-
-
-def _is_torchrun(script: pathlib.Path) -> bool:
-    """Whether this is the command that PyTorch's wheel installs, and not another program of its name."""
-    try:
-        return script.name == "torchrun" and MODULES[0] in script.read_text(encoding="utf-8")[:4096]
-    except (OSError, UnicodeDecodeError):
-        return False
+from ddprun._programs import MODULES, become_ddprun, is_torchrun
 
 
 def launcher_arguments(words: Sequence[str]) -> Optional[Sequence[str]]:
@@ -28,7 +18,7 @@ def launcher_arguments(words: Sequence[str]) -> Optional[Sequence[str]]:
         word = words[at]
         at += 1
         if not word.startswith("-"):
-            return words[at:] if _is_torchrun(pathlib.Path(word)) else None
+            return words[at:] if is_torchrun(pathlib.Path(word)) else None
         if word == "-" or word.startswith("--"):
             return None
         for place, letter in enumerate(word[1:], 2):

@@ -15,6 +15,7 @@ import re
 import resource
 import shlex
 import shutil
+import site
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
-from ddprun._programs import program
+from ddprun._programs import MODULES, is_torchrun, program
 from ddprun._version import __version__
 
 OLDEST_GLIBC = (2, 28)
@@ -74,7 +75,7 @@ def programs() -> Iterator[Finding]:
     own = program("ddprun")
     yield Finding("package", f"{__version__}, {pathlib.Path(__file__).parent}")
     if own is None:
-        yield Finding("ddprun", "missing from this installation", "nothing can be started: pip install --force-reinstall ddprun")
+        yield Finding("ddprun", "missing from this installation", "nothing can be started: pip install --force-reinstall ./ddprun-*.whl")
     else:
         text = _first_line([str(own), "--version"])
         yield Finding("ddprun", f"{own}: {text or 'does not run'}",
@@ -92,19 +93,48 @@ def programs() -> Iterator[Finding]:
     yield from torchrun()
 
 
+def own_command() -> str:
+    """What to type to start this ddprun."""
+    first = on_path("ddprun", os.environ.get("PATH", ""))
+    return "ddprun" if first and first[0].resolve() == program("ddprun") else f"{sys.executable} -m ddprun"
+
+
+def _hook_is_installed() -> bool:
+    """Whether the wheel ddprun-torchrun is in a folder of which this Python reads the files *.pth at its start, and has an effect."""
+    if not hasattr(sys, "orig_argv"):  # before Python 3.10
+        return False
+    folders = [*site.getsitepackages(), site.getusersitepackages()]
+    return any(folder in sys.path and os.path.isfile(os.path.join(folder, "ddprun_torchrun.pth")) for folder in folders)
+
+
 def torchrun() -> Iterator[Finding]:
-    """Which launcher the command torchrun starts, if there is one."""
+    """Which launcher the command torchrun starts, if there is one, and what starts ddprun in its place."""
     path = shutil.which("torchrun")
     if path is None:
         return
-    hook = pathlib.Path(sysconfig.get_path("purelib")) / "ddprun_torchrun.pth"
-    here = pathlib.Path(path).parent.resolve() == pathlib.Path(sysconfig.get_path("scripts")).resolve()
-    if pathlib.Path(path).resolve().name == "ddprun" or (here and os.path.isfile(hook) and os.environ.get("DDPRUN_TORCHRUN") != "0"):
+    scripts = pathlib.Path(sysconfig.get_path("scripts"))
+    here = pathlib.Path(path).parent.resolve() == scripts.resolve()
+    off = os.environ.get("DDPRUN_TORCHRUN") == "0"
+    hook = _hook_is_installed()
+    of_pytorch = is_torchrun(pathlib.Path(path))
+    if pathlib.Path(path).resolve().name == "ddprun" or (here and of_pytorch and hook and not off):
         yield Finding("torchrun", f"{path}: starts ddprun")
+    elif not of_pytorch:
+        yield Finding("torchrun", f"{path}: neither ddprun nor PyTorch's", f"to start ddprun type {own_command()}")
+    elif here and hook:
+        yield Finding("torchrun", f"{path}: PyTorch's", "DDPRUN_TORCHRUN=0 is set: without it this command starts ddprun")
     elif here:
-        yield Finding("torchrun", f"{path}: not ddprun", 'with pip install "ddprun[torchrun]" it would start ddprun, too')
+        yield Finding("torchrun", f"{path}: PyTorch's", "to let it start ddprun, install the wheel "
+                      f"ddprun_torchrun-{__version__}-py3-none-any.whl here, from where ddprun's own came (docs/torchrun.md)")
     else:
-        yield Finding("torchrun", f"{path}: of another environment", "install ddprun[torchrun] there to let it start ddprun")
+        ways = [own_command()]
+        if hook and not off:
+            if is_torchrun(scripts / "torchrun"):
+                ways.append(str(scripts / "torchrun"))
+            if importlib.util.find_spec("torch") is not None:
+                ways.append(f"{sys.executable} -m {MODULES[0]}")
+        yield Finding("torchrun", f"{path}: PyTorch's, of another environment", f"to start ddprun type {', '.join(ways[:-1])}"
+                      f"{', or ' if len(ways) > 1 else ''}{ways[-1]}")
 
 
 def trainer(own: pathlib.Path) -> Finding:
@@ -114,7 +144,7 @@ def trainer(own: pathlib.Path) -> Finding:
         if os.path.isfile(file):
             text = _first_line([str(file), "--version"])
             return Finding("train", f"{file}: {text or 'does not run'}", "" if text else cost + "type that path to see the error")
-    return Finding("train", "missing from this installation", cost + "pip install --force-reinstall ddprun")
+    return Finding("train", "missing from this installation", cost + "pip install --force-reinstall ./ddprun-*.whl")
 
 
 def python() -> Iterator[Finding]:

@@ -72,7 +72,7 @@ class Installed(unittest.TestCase):
         mode = self.ddprun.stat().st_mode
         try:
             self.ddprun.chmod(0o644)
-            self.assertEqual(error(), f"ddprun: can't start {self.ddprun}: it is not executable: type pip install --force-reinstall ddprun\n")
+            self.assertEqual(error(), f"ddprun: can't start {self.ddprun}: it is not executable: type pip install --force-reinstall ./ddprun-*.whl\n")
         finally:
             self.ddprun.chmod(mode)
         moved = self.ddprun.with_name("moved")

@@ -73,11 +73,49 @@ class TorchrunExtra(unittest.TestCase):
     def test_the_variable_gives_pytorchs_launcher(self):
         self.assertEqual(self.run_command(self.torchrun, "s.py", DDPRUN_TORCHRUN="0").stdout, "PyTorch ['s.py']\n")
 
+    def doctor(self, path, **variables):
+        """What the doctor prints of the command torchrun: one line, and what it costs."""
+        done = self.run_command(self.python, "-m", "ddprun.doctor", PATH=f"{path}:/usr/bin:/bin", **variables)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        found = re.search(r"(?m)^  torchrun +(.*\n)(?: +-> (.*)\n)?", done.stdout)
+        self.assertIsNotNone(found, done.stdout)
+        self.assertNotIn("ddprun[torchrun]", done.stdout)  # nothing is on PyPI
+        return found.groups()
+
     def test_the_doctor_tells_which_launcher_the_command_starts(self):
-        path = f"{self.venv / 'bin'}:/usr/bin:/bin"
-        for variables, words in (({}, "starts ddprun"), ({"DDPRUN_TORCHRUN": "0"}, "not ddprun")):
-            done = self.run_command(self.python, "-m", "ddprun.doctor", PATH=path, **variables)
-            self.assertIn(f"{self.torchrun}: {words}\n", done.stdout, done)
+        self.assertEqual(self.doctor(self.venv / "bin"), (f"{self.torchrun}: starts ddprun\n", None))
+        self.assertEqual(self.doctor(self.venv / "bin", DDPRUN_TORCHRUN="0"),
+                         (f"{self.torchrun}: PyTorch's\n", "DDPRUN_TORCHRUN=0 is set: without it this command starts ddprun"))
+        hook, = self.venv.glob("lib/python3*/site-packages/ddprun_torchrun.pth")
+        moved = hook.with_name("moved")
+        hook.rename(moved)
+        try:
+            found, cost = self.doctor(self.venv / "bin")
+        finally:
+            moved.rename(hook)
+        self.assertEqual(found, f"{self.torchrun}: PyTorch's\n")
+        self.assertIn("install the wheel ddprun_torchrun-1.2.3-py3-none-any.whl here", cost)
+
+    def test_the_doctor_tells_what_starts_ddprun_where_the_command_is_of_another_environment(self):
+        other = self.folder / "other" / "torchrun"
+        other.parent.mkdir(exist_ok=True)
+        other.write_text(SCRIPT.format(python="/usr/bin/python3"))
+        other.chmod(0o755)
+        found, cost = self.doctor(other.parent)
+        self.assertEqual(found, f"{other}: PyTorch's, of another environment\n")
+        self.assertEqual(cost, f"to start ddprun type {self.python} -m ddprun, {self.torchrun}, or {self.python} -m torch.distributed.run")
+        # As with --system-site-packages, where PyTorch is in /usr: then this environment has no command torchrun.
+        moved = self.torchrun.with_name("moved")
+        self.torchrun.rename(moved)
+        try:
+            found, cost = self.doctor(other.parent)
+        finally:
+            moved.rename(self.torchrun)
+        self.assertEqual(cost, f"to start ddprun type {self.python} -m ddprun, or {self.python} -m torch.distributed.run")
+        self.assertTrue(self.doctor(other.parent, DDPRUN_TORCHRUN="0")[1].endswith(f"type {self.python} -m ddprun"))
+        self.assertTrue(self.doctor(f"{other.parent}:{self.venv / 'bin'}")[1].startswith("to start ddprun type ddprun, "))
+        other.write_text("#!/bin/sh\n")
+        self.assertEqual(self.doctor(other.parent)[0], f"{other}: neither ddprun nor PyTorch's\n")
 
     def test_other_commands_of_python_are_left_alone(self):
         for word, loaded in (("x", False), ("torchrun", True)):
