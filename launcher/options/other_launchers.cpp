@@ -143,7 +143,6 @@ std::string instead_of_option(std::string_view name, std::string_view value) {
 std::string instead_of_command(std::string_view word) {
   if (word == "help") return "; ddprun --help shows all options, ddprun -h the most common ones";
   if (word == "version") return "; did you mean ddprun --version?";
-  if (word == "doctor") return "; did you mean python3 -m ddprun.doctor?";
   if (word == "launch" || word == "run")
     return std::string(kLeaveOut) + " (other launchers' options: " + std::string(kWhatToType) + ")";
   if (word == "accelerate" || word == "deepspeed" || word == "fabric" || word == "tune")
@@ -166,7 +165,7 @@ std::string launcher_as_program(std::string_view program, const std::vector<std:
   return words +
          " would start workers of its own in each worker: leave it out, ddprun takes the "
          "same options: ddprun [OPTIONS] PROGRAM" +
-         (program == "torchrun" ? " (a file of that name here: ./torchrun)" : "");
+         (program == "torchrun" ? " (for a file of that name type ./torchrun)" : "");
 }
 
 }  // namespace ddprun::launcher

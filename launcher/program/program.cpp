@@ -8,6 +8,7 @@
 #include "base/substitute.hpp"
 #include "base/texts/suggest.hpp"
 #include "launcher/options/other_launchers.hpp"
+#include "launcher/program/doctor_command.hpp"
 #include "launcher/program/run_path.hpp"
 #include "launcher/program/script_text.hpp"
 
@@ -79,6 +80,7 @@ class Resolver {
   [[nodiscard]] std::string with_interpreter(const std::string& interpreter) const;
   LaunchError special_file(const FileInfo& info) const;
   LaunchError not_found() const;
+  LaunchError no_doctor() const;
   LaunchError folder() const;
 
   /// Where an installation keeps the bundled programs, as people would write it.
@@ -309,6 +311,16 @@ LaunchError Resolver::folder() const {
   return usage_error(message);
 }
 
+LaunchError Resolver::no_doctor() const {
+  const auto own = python_of_own_environment();
+  const std::string command =
+      doctor_command(files_, request_.executable_folder, own ? own->file : "");
+  return {kExitNotFound, command.empty()
+                             ? "doctor: not found; it is a Python module that comes only with the "
+                               "wheel of ddprun, see docs/install.md"
+                             : "doctor: not found; did you mean " + command + "?"};
+}
+
 LaunchError Resolver::not_found() const {
   const std::string& name = request_.program;
   if (const auto dashes = other_dashes(name); dashes > 0) {
@@ -330,6 +342,7 @@ LaunchError Resolver::not_found() const {
       return no_first_line(name);
     return {kExitNotFound, message + " on PATH; for the one in the current folder type ./" + name};
   }
+  if (name == "doctor") return no_doctor();
   if (const auto instead = instead_of_command(name); !instead.empty())
     return {kExitNotFound, message + instead};
   if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), name) != kBundledPrograms.end()) {

@@ -60,7 +60,7 @@ TEST_CASE("torchrun as PROGRAM is refused, for ddprun takes its place") {
       "options: "
       "ddprun [OPTIONS] PROGRAM";
   CHECK(answer_to({"torchrun", "--nproc_per_node=2", "s.py"}) ==
-        "torchrun" + answer + " (a file of that name here: ./torchrun)");
+        "torchrun" + answer + " (for a file of that name type ./torchrun)");
   CHECK(answer_to({"--nproc_per_node=2", "-m", "torch.distributed.run", "s.py"}) ==
         "-m torch.distributed.run" + answer);
   CHECK(answer_to({"python3", "-m", "torch.distributed.launch", "s.py"}) ==

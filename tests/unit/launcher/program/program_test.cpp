@@ -131,7 +131,6 @@ TEST_CASE("a command of other programs that is not found is answered with the op
   };
   CHECK_THAT(told("help"), StartsWith("help: not found; ddprun --help shows"));
   CHECK(told("version") == "version: not found; did you mean ddprun --version?");
-  CHECK(told("doctor") == "doctor: not found; did you mean python3 -m ddprun.doctor?");
   CHECK_THAT(told("accelerate"), Contains("docs/torchrun.md"));
   CHECK(chosen(Asked("help"), files_of_a_machine().program("/usr/bin/help")).kind == Kind::path);
   CHECK(chosen(Asked("help"), files_of_a_machine().text("help")).kind == Kind::python_script);
