@@ -29,6 +29,7 @@ struct SshCommand {
   std::vector<std::string> ssh;  ///< --ssh, taken apart; at least the program
   std::string remote_path;       ///< --remote-path; empty: not given
   std::string own_path;          ///< of the running ddprun; empty: not known
+  std::string typed = "ssh";     ///< --ssh as given, for messages
 };
 
 /// --ssh taken apart as a shell would: blanks separate words; quotes and backslashes keep them.

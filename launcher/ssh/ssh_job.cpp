@@ -71,7 +71,7 @@ void SshJob::take(const Exited& exited, Context& context) {
   const bool is_silent = host.was_told || host.end.has_value() || signals_ > 0;
   if (state == State::connecting && !is_silent) {
     context.actions.push_back(
-        Tell{why_not_started(name, exited.exit, exited.words, exited.banner)});
+        Tell{why_not_started(name, settings_.ssh, exited.exit, exited.words, exited.banner)});
     // The first reason is the job's. Of ssh's own failures no exit code tells more.
     if (!code_) code_ = kExitNoRound;
   }
@@ -124,10 +124,10 @@ void SshJob::take(const Tick&, Context& context) {
     Host& host = hosts_[i];
     if (host.state == State::connecting && context.now >= host.answers_until) {
       give_up(i,
-              fmt::format("{}: no answer from ddprun there within {} s; try ssh {} true",
+              fmt::format("{}: no answer from ddprun there within {} s; try {} {} true",
                           settings_.hosts[i],
                           std::chrono::ceil<std::chrono::seconds>(settings_.answer_limit).count(),
-                          settings_.hosts[i]),
+                          settings_.ssh, settings_.hosts[i]),
               context);
     }
   }

@@ -19,7 +19,8 @@ namespace ddprun::launcher {
 
 struct SshJobSettings {
   std::vector<std::string> hosts;
-  std::string version;  ///< which ddprun must have there
+  std::string ssh = "ssh";  ///< --ssh, for messages
+  std::string version;      ///< which ddprun must have there
   int min_nodes = 1;
   int connecting_max = 32;  ///< at a time
   /// From the start of ssh to the answer of ddprun there.

@@ -59,7 +59,7 @@ Outcome<SshLaunch> make_ssh_launch(const LaunchOptions& options, const Environme
 
   auto ssh = words_of_command(options.hosts.ssh, options.hosts.ssh_spelling);
   if (!ssh) return ssh.error();
-  launch.command = {std::move(*ssh), options.hosts.remote_path, facts.own_path};
+  launch.command = {std::move(*ssh), options.hosts.remote_path, facts.own_path, options.hosts.ssh};
   const auto lease = lease_of(options.rdzv_conf);
   if (!lease) return lease.error();
   launch.lease = *lease;

@@ -51,6 +51,7 @@ constexpr auto kEndMargin = 5s;
 SshJobSettings job_settings(const SshLaunch& launch) {
   SshJobSettings settings;
   for (const SshHost& host : launch.hosts) settings.hosts.push_back(host.name);
+  settings.ssh = launch.command.typed;
   settings.version = version();
   settings.min_nodes = launch.plan.min_nodes;
   settings.grace_period = launch.stop.grace_period;

@@ -20,17 +20,47 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-std::string remedy_for(const std::string& host, std::string_view words) {
-  if (contains(words, "Host key verification failed"))
+/// A word of a command line to type.
+std::string word_to_type(const std::string& word) {
+  if (!word.empty() && word.find_first_of(" \t\"'\\$&;()<>|*?#~`") == std::string::npos)
+    return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+/// `ssh-copy-id` with those options of `ssh` that it has, too, and that decide which host and which
+/// files are meant. Empty: another program connects.
+std::string copy_id_command(const std::string& ssh) {
+  const auto words = words_of_command(ssh, "--ssh");
+  if (!words || words->front().substr(words->front().rfind('/') + 1) != "ssh") return "";
+  std::string command = "ssh-copy-id";
+  for (std::size_t at = 1; at < words->size(); ++at) {
+    const std::string& word = (*words)[at];
+    const bool has_option = word.size() > 1 && word[0] == '-' && contains("poF", word.substr(1, 1));
+    if (!has_option) continue;
+    std::string value = word.substr(2);
+    if (value.empty() && at + 1 < words->size()) value = (*words)[++at];
+    command += " " + word.substr(0, 2) + " " + word_to_type(value);
+  }
+  return command;
+}
+
+std::string remedy_for(const std::string& host, const std::string& ssh, std::string_view words) {
+  if (contains(words, "Host key verification failed")) {
+    const char quote = contains(ssh, "\"") ? '\'' : '"';
     return fmt::format(
-        "; connect once by hand (ssh {}) to accept its key, or type "
-        "--ssh=\"ssh -o StrictHostKeyChecking=accept-new\"",
-        host);
-  if (contains(words, "Permission denied"))
+        "; connect once by hand ({0} {1}) to accept its key, or type "
+        "--ssh={2}{0} -o StrictHostKeyChecking=accept-new{2}",
+        ssh, host, quote);
+  }
+  if (contains(words, "Permission denied")) {
+    const std::string command = copy_id_command(ssh);
     return fmt::format(
-        "; ddprun answers no questions for passwords: give your key to the host (ssh-copy-id {}), "
-        "and a key with a passphrase to ssh-agent",
-        host);
+        "; ddprun answers no questions for passwords: give your key to the host{}, and a key with "
+        "a passphrase to ssh-agent",
+        command.empty() ? "" : fmt::format(" ({} {})", command, host));
+  }
   if (contains(words, "remote port forwarding failed"))
     return "; its sshd must allow AllowStreamLocalForwarding, which is the default";
   return "";
@@ -57,13 +87,13 @@ std::string last_words(std::string_view errors) {
   return words;
 }
 
-std::string why_not_started(const std::string& host, const ExitStatus& exit,
+std::string why_not_started(const std::string& host, const std::string& ssh, const ExitStatus& exit,
                             const std::string& words, std::string_view banner) {
   if (exit.by_signal) return fmt::format("{}: ssh was {}{}", host, describe(exit), behind(words));
   if (exit.value == kExitOfSsh) {
     return fmt::format("{} cannot be reached{}{}", host,
                        words.empty() ? ": ssh gives no reason" : behind(words),
-                       remedy_for(host, words));
+                       remedy_for(host, ssh, words));
   }
   if (exit.value == kExitNotFound) {
     return fmt::format(
@@ -82,8 +112,8 @@ std::string why_not_started(const std::string& host, const ExitStatus& exit,
   }
   const std::string shell = words.empty() ? last_words(banner) : words;
   return fmt::format(
-      "{}: its login shell {} before ddprun answered{}; try ssh {} true, which must succeed", host,
-      describe(exit), behind(shell), host);
+      "{}: its login shell {} before ddprun answered{}; try {} {} true, which must succeed", host,
+      describe(exit), behind(shell), ssh, host);
 }
 
 std::string why_refused(const std::string& host, std::string_view version,

@@ -14,9 +14,9 @@ inline constexpr int kExitOfSsh = 255;
 /// The last lines that ssh, or the shell there, has printed to stderr, as one text.
 std::string last_words(std::string_view errors);
 
-/// Before a ddprun there had answered: what failed, then what to do. `words` are last_words of its
-/// stderr, `banner` is what was printed to stdout.
-std::string why_not_started(const std::string& host, const ExitStatus& exit,
+/// Before a ddprun there had answered: what failed, then what to do. `ssh` is --ssh, `words` are
+/// last_words of its stderr, `banner` is what was printed to stdout.
+std::string why_not_started(const std::string& host, const std::string& ssh, const ExitStatus& exit,
                             const std::string& words, std::string_view banner);
 
 /// It answered, and has another version than ours.

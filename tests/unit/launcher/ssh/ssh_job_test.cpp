@@ -7,6 +7,8 @@
 #include "base/exit_codes.hpp"
 #include "launcher/ssh/why_not_started.hpp"
 
+using Catch::Matchers::Contains;
+
 using namespace ddprun;
 using namespace ddprun::launcher;
 using namespace std::chrono_literals;
@@ -242,7 +244,7 @@ TEST_CASE("ssh that is missing is told once") {
 
 TEST_CASE("why a host does not take part has ssh's own words and a remedy") {
   const auto why = [](int code, const std::string& words, const std::string& banner = "") {
-    return why_not_started("b2", {false, code, false}, words, banner);
+    return why_not_started("b2", "ssh", {false, code, false}, words, banner);
   };
   CHECK(why(255, "ssh: Could not resolve hostname b2: Name or service not known") ==
         "b2 cannot be reached: ssh: Could not resolve hostname b2: Name or service not known");
@@ -263,4 +265,34 @@ TEST_CASE("why a host does not take part has ssh's own words and a remedy") {
         "there for 15 s; look at the host and at the network");
   CHECK(last_words("a\n\nb\r\nc\nd\n") == "b; c; d");
   CHECK(last_words("").empty());
+}
+
+TEST_CASE("remedies are typed with the user's own ssh command") {
+  const auto why = [](const std::string& ssh, int code, const std::string& words) {
+    return why_not_started("b2", ssh, {false, code, false}, words, "");
+  };
+  const std::string key = "Host key verification failed.";
+  CHECK_THAT(why("ssh -p 22022", 255, key),
+             Contains("by hand (ssh -p 22022 b2) to accept its key, or type --ssh=\"ssh -p 22022 "
+                      "-o StrictHostKeyChecking=accept-new\""));
+  CHECK_THAT(why("ssh -i \"a key\"", 255, key),
+             Contains("--ssh='ssh -i \"a key\" -o StrictHostKeyChecking=accept-new'"));
+  const std::string denied = "me@b2: Permission denied (publickey).";
+  CHECK_THAT(why("/usr/bin/ssh -4 -p 22022 -oUser=me -o 'ProxyCommand=nc %h' -F cfg", 255, denied),
+             Contains("(ssh-copy-id -p 22022 -o User=me -o 'ProxyCommand=nc %h' -F cfg b2)"));
+  CHECK_THAT(why("tsh ssh", 255, denied),
+             Contains("give your key to the host, and") && !Contains("ssh-copy-id"));
+  CHECK_THAT(why("ssh -p 22022", 1, ""), Contains("try ssh -p 22022 b2 true, which must succeed"));
+  // The job passes its command on.
+  const auto line_of = [](const SshEvent& event, SshJob::Clock::time_point now) {
+    SshJob job({.hosts = {"b2"}, .ssh = "ssh -p 1", .version = "1"});
+    job.on(Begin{}, {});
+    for (const SshAction& action : job.on(event, now)) {
+      if (const Tell* tell = std::get_if<Tell>(&action)) return tell->line;
+    }
+    return std::string();
+  };
+  CHECK_THAT(line_of(Exited{0, kSshFailed, key, ""}, {}), Contains("(ssh -p 1 b2)"));
+  const SshJob::Clock::time_point late(std::chrono::hours(1));
+  CHECK_THAT(line_of(Tick{}, late), Contains("try ssh -p 1 b2 true"));
 }
