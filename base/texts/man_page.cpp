@@ -92,12 +92,20 @@ std::string roff_terms(const std::vector<Term>& all) {
   return text;
 }
 
+/// A list of choices may be broken into lines behind each |.
+std::string breakable(std::string_view text) {
+  std::string result;
+  for (const char c : text) result += c == '|' ? "|\\:" : std::string(1, c);
+  return result;
+}
+
 std::string roff_entry(const OptionText& option) {
   std::string names;
   for (const auto& name : option.names) names += (names.empty() ? "" : ", ") + bold(name);
   const std::string hint = value_hint(option);
   const bool free = !option.placeholder.empty() && option.choices.empty() && !option.takes_topic;
-  std::string text = ".TP\n" + names + (free ? "=" + italic(hint.substr(1)) : roff(hint)) + "\n" +
+  std::string text = ".TP\n" + names +
+                     (free ? "=" + italic(hint.substr(1)) : breakable(roff(hint))) + "\n" +
                      prose(option.help) + ".\n";
   if (!option.more.empty()) text += prose(option.more) + "\n";
   if (!option.no_effect.empty()) text += "It has no effect: " + prose(option.no_effect) + ".\n";

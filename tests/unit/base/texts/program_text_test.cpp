@@ -84,7 +84,7 @@ TEST_CASE("the man page is roff in which options are bold and a leading dot is t
   CHECK_THAT(page, Contains("\n.SH NAME\nddprun\\-cook \\- cooks for all\n"));
   CHECK_THAT(page, Contains("\\fBcook\\fR [\\fIOPTIONS\\fR]\\fR\n"));
   CHECK_THAT(page, Contains("\n.PP\n\\&.5 l of water are needed; see \\fB\\-\\-pot\\-size\\fR.\n"));
-  CHECK_THAT(page, Contains("\n.TP\n\\fB\\-\\-heat\\fR, \\fB\\-t\\fR=low|high\n"));
+  CHECK_THAT(page, Contains("\n.TP\n\\fB\\-\\-heat\\fR, \\fB\\-t\\fR=low|\\:high\n"));
   CHECK_THAT(page, Contains("=\\fIN\\fR\nLitres.\nNot \\fB\\-\\-heat\\fR, nor "
                             "\\fB\\-\\-lid\\fR=<*>, or \\fB\\-\\-heat\\fR=low; see "
                             "docs/pots.md.\nIt has no effect: there is "
