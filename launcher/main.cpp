@@ -114,9 +114,9 @@ void copy_error_file(const std::string& path, const agent::AgentResult& result,
   if (!problem.empty()) warn(level, problem);
 }
 
-bool python_is_wanted() {
-  const char* python = std::getenv("PYTHON_EXEC");
-  return python != nullptr && *python != '\0';
+bool has_value(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
 }
 
 /// The active environment (venv, conda), where the workers' Python is not in it; else empty.
@@ -174,10 +174,11 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   plan.agent.log_folder = std::move(*log_folder);
   plan.agent.run_directory = plan.warden.run_directory = make_run_directory();
   plan.warden.title_room = title_room;
-  const launcher::JobFacts facts{plan.agent.run_id,     command,
-                                 current_folder(),      plan.program.python,
-                                 plan.agent.log_folder, other_environment(plan.program.python),
-                                 python_is_wanted()};
+  const launcher::JobFacts facts{
+      plan.agent.run_id,        command,
+      current_folder(),         plan.program.python,
+      plan.agent.log_folder,    other_environment(plan.program.python),
+      has_value("PYTHON_EXEC"), has_value("PYTHONFAULTHANDLER") || has_value("PYTHONDEVMODE")};
   const auto conclude = [&](const agent::AgentResult& result) {
     const int code = launcher::exit_code(result, plan.report.exit_code_rule);
     if (node != nullptr) return tell_launcher(result, code, plan, facts, *node);

@@ -19,6 +19,7 @@ struct JobFacts {
   /// The active environment (venv, conda), where that Python belongs to another one; else empty.
   std::string other_environment = {};
   bool python_is_wanted = false;  ///< PYTHON_EXEC names it
+  bool shows_crashes = false;     ///< that Python prints its stacks if a signal ends it
 };
 
 /// The exit code of the job, from docs/exit-codes.md.

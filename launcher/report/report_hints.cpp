@@ -1,6 +1,7 @@
 #include "launcher/report/report_hints.hpp"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <utility>
 
@@ -59,6 +60,18 @@ std::string about_signal(const proto::WorkerFailure& failure) {
     default:
       return "";
   }
+}
+
+/// Where Python prints nothing of a crash in a library that it called.
+std::string about_crash_of_python(const proto::WorkerFailure& failure, const JobFacts& facts) {
+  constexpr std::array kCrashes = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+  const bool crashed =
+      std::find(kCrashes.begin(), kCrashes.end(), failure.exit.value) != kCrashes.end();
+  if (!crashed || failure.stopped_by_us || facts.python.empty() || facts.shows_crashes ||
+      mentions(failure, {"Fatal Python error", "most recent call first", "Traceback (most recent"}))
+    return "";
+  return fmt::format("PYTHONFAULTHANDLER=1 ddprun ... shows the Python lines at which {} came",
+                     signal_name(failure.exit.value));
 }
 
 /// Shells end with such a code if a program that they started was ended by a signal.
@@ -153,6 +166,7 @@ std::vector<std::string> hints(const agent::AgentResult& result, const proto::Ve
   }
   if (culprit.exit.by_signal) {
     add(about_signal(culprit));
+    add(about_crash_of_python(culprit, facts));
   } else if (culprit.error.empty() && !culprit.stopped_by_us) {
     add(about_exit_code(culprit.exit.value));
   }

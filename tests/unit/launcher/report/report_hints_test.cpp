@@ -57,6 +57,25 @@ TEST_CASE("unexplained failures of PyTorch, CUDA and shells come with a hint") {
   CHECK_FALSE(has(said(failed({false, 3, false})), "hint"));
 }
 
+TEST_CASE("a crash of Python that left no stack names the variable that shows one") {
+  launcher::JobFacts facts{.python = "/usr/bin/python3"};
+  const std::string hint = "hint: PYTHONFAULTHANDLER=1 ddprun ... shows the Python lines at which ";
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL})
+    CHECK(has(said(failed({true, signal, false}), facts), hint + "SIG"));
+  for (const ExitStatus exit : {ExitStatus{true, SIGKILL, false}, ExitStatus{true, SIGTERM, false},
+                                ExitStatus{false, SIGSEGV, false}})
+    CHECK_FALSE(has(said(failed(exit), facts), hint));
+  agent::AgentResult result = failed({true, SIGSEGV, false});
+  CHECK_FALSE(has(said(result), hint));
+  result.finished.verdict->culprit.failure.last_lines = {"Fatal Python error: Segmentation fault"};
+  CHECK_FALSE(has(said(result, facts), hint));
+  result.finished.verdict->culprit.failure.last_lines = {};
+  result.finished.verdict->culprit.failure.stopped_by_us = true;
+  CHECK_FALSE(has(said(result, facts), hint));
+  facts.shows_crashes = true;
+  CHECK_FALSE(has(said(failed({true, SIGSEGV, false}), facts), hint));
+}
+
 TEST_CASE("an exit code that stands for a signal names it, unless ddprun stopped the worker") {
   const auto hint = [](int code) { return said(failed({false, code, false})); };
   CHECK(has(hint(137),
