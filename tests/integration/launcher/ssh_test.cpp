@@ -108,9 +108,11 @@ TEST_CASE("hosts that cannot take part are all named, with the reason and the re
   CHECK(job.err.find("ddprun: closed cannot be reached: ssh: connect to host 127.0.0.1 port 1: "
                      "Connection refused\n") != std::string::npos);
   CHECK(job.err.find("ddprun: locked cannot be reached: ") != std::string::npos);
-  CHECK(job.err.find("ssh-copy-id locked") != std::string::npos);
+  const std::string config = " -F " + hosts.path("client") + " ";
+  CHECK(job.err.find("(ssh-copy-id" + config + "locked)") != std::string::npos);
   CHECK(job.err.find("ddprun: unknown cannot be reached: ") != std::string::npos);
-  CHECK(job.err.find("connect once by hand (ssh unknown)") != std::string::npos);
+  CHECK(job.err.find("connect once by hand (/usr/bin/ssh" + config + "unknown)") !=
+        std::string::npos);
   CHECK(job.out.empty());
 }
 
