@@ -70,8 +70,7 @@ std::string about_crash_of_python(const proto::WorkerFailure& failure, const Job
   if (!crashed || failure.stopped_by_us || facts.python.empty() || facts.shows_crashes ||
       mentions(failure, {"Fatal Python error", "most recent call first", "Traceback (most recent"}))
     return "";
-  return fmt::format("PYTHONFAULTHANDLER=1 ddprun ... shows the Python lines at which {} came",
-                     signal_name(failure.exit.value));
+  return "PYTHONFAULTHANDLER=1 ddprun ... shows the Python lines where it crashed";
 }
 
 /// Shells end with such a code if a program that they started was ended by a signal.
