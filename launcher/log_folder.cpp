@@ -1,5 +1,6 @@
 #include "launcher/log_folder.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,14 @@
 namespace ddprun::launcher {
 namespace {
 
+/// Why mkdtemp failed in `base`. In /proc it says that the name is missing, though the folder is
+/// there.
+std::string why_not_made(const std::string& base, int error) {
+  struct stat found {};
+  const bool is_there = ::stat(base.c_str(), &found) == 0;
+  return error == ENOENT && is_there ? "its file system does not allow it" : std::strerror(error);
+}
+
 LaunchError cannot(const std::string& folder, const std::string& why) {
   return usage_error("--log-dir: cannot make a folder in " + folder + ": " + why +
                      "; give --log-dir a folder that you can write to");
@@ -22,9 +31,10 @@ LaunchError cannot_in_temporary(const std::string& base, int error) {
   const char* temporary = std::getenv("TMPDIR");
   const bool from_variable = temporary != nullptr && *temporary != '\0';
   std::string message = from_variable ? "TMPDIR=" + std::string(temporary) : base;
-  message += error == ENOENT
-                 ? std::string(" does not exist")
-                 : std::string(": no folder can be made there: ") + std::strerror(error);
+  struct stat found {};
+  message += error == ENOENT && ::stat(base.c_str(), &found) != 0
+                 ? " does not exist"
+                 : ": no folder can be made in it: " + why_not_made(base, error);
   message += ", and logs were asked for without --log-dir; ";
   message += from_variable ? "unset TMPDIR, or give" : "give";
   return usage_error(message + " --log-dir a folder that you can write to");
@@ -69,7 +79,8 @@ Outcome<std::string> make_log_folder(const LaunchPlan& plan) {
   if (!failed) std::filesystem::create_directories(base, failed);
   if (failed) return cannot(plan.log_folder.base, failed.message());
   std::string path = base / name;
-  if (::mkdtemp(path.data()) == nullptr) return cannot(plan.log_folder.base, std::strerror(errno));
+  if (::mkdtemp(path.data()) == nullptr)
+    return cannot(plan.log_folder.base, why_not_made(base, errno));
   lead_latest_to(base, path);
   return path;
 }

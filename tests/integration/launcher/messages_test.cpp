@@ -65,10 +65,16 @@ TEST_CASE("a resolver that never answers holds the start no longer than the time
                              Contains("node.example.net does not resolve to an address"));
 }
 
-TEST_CASE("a TMPDIR that does not exist is named where logs go there") {
+TEST_CASE("a TMPDIR in which no folder can be made is named where logs go there") {
   const auto result = shell("TMPDIR=/no/such exec $D --redirects=3 true");
   CHECK(result.status == 2);
   CHECK_THAT(result.err, Contains("TMPDIR=/no/such does not exist") && Contains("--log-dir"));
+  const auto refusing = shell("TMPDIR=/proc exec $D --redirects=3 true");
+  CHECK(refusing.status == 2);
+  CHECK_THAT(refusing.err, Contains("TMPDIR=/proc: no folder can be made in it: its file system") &&
+                               !Contains("does not exist"));
+  const auto there = shell("exec $D --redirects=3 --log-dir=/proc true");
+  CHECK_THAT(there.err, Contains("cannot make a folder in /proc: its file system does not allow"));
   const auto given = shell("exec $D --redirects=3 --log-dir=/proc/none true");
   CHECK(given.status == 2);
   CHECK_THAT(given.err, Contains("--log-dir: cannot make a folder in /proc/none"));
