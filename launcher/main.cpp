@@ -239,6 +239,8 @@ int main(int argc, char** argv) {
   };
   const auto options = launcher::parse_launch_options({argv + 1, argv + argc}, environment);
   if (!options) return fail(options.error());
+  if (const auto shown = launcher::help_on_next_word(options->word_behind_help); !shown.empty())
+    return print(shown);
   switch (options->request) {
     case launcher::Request::short_help:
       return print(launcher::short_help_text());

@@ -55,6 +55,15 @@ std::optional<std::string> take_topic(std::vector<std::string>& arguments) {
   return topic;
 }
 
+/// The word behind --help, which may be a topic; empty: an option, or nothing.
+std::string behind_help(const std::vector<std::string>& arguments) {
+  const auto help = std::find_if(arguments.begin(), arguments.end(), [](const std::string& word) {
+    return word == "--help" || word == "-h";
+  });
+  if (help == arguments.end() || help + 1 == arguments.end()) return "";
+  return (help + 1)->starts_with('-') ? "" : *(help + 1);
+}
+
 std::string needs_value(const std::string& name, const CLI::Option& option) {
   return fmt::format("{0} needs a value: {0}{1}", name, value_hint(option_text(option)));
 }
@@ -222,7 +231,10 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
   try {
     app_.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    if (!topic) return CommandLineEnd{false, help(texts())};
+    if (!topic) {
+      const std::string shown = help_of_topic(texts(), behind_help(arguments));
+      return CommandLineEnd{false, shown.empty() ? help(texts()) : shown};
+    }
     auto shown = topic_help(texts(), *topic);
     return shown.found ? CommandLineEnd{false, std::move(shown.text)}
                        : wrong(std::move(shown.text));

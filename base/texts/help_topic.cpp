@@ -1,6 +1,7 @@
 #include "base/texts/help_topic.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/joined.hpp"
 #include "base/lower_case.hpp"
@@ -20,6 +21,10 @@ std::string as_topic(std::string_view text) {
       topic.begin(), topic.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
   std::erase(topic, ',');
   return topic;
+}
+
+std::string without_dashes(const std::string& topic) {
+  return topic.substr(std::min(topic.find_first_not_of('-'), topic.size()));
 }
 
 std::string first_word(std::string_view title) {
@@ -74,10 +79,12 @@ std::vector<std::string> names_with(const ProgramText& program, std::string word
   return names;
 }
 
+/// One option of which it is a part, else what is wrong with it.
 TopicHelp unknown(const ProgramText& program, std::string_view typed, const std::string& word) {
   std::string text = "--help=" + std::string(typed) + ": no group or option has this name";
-  if (const auto names = names_with(program, word); !names.empty())
-    return {false, text + "; it is part of " + joined(names, ", ")};
+  const auto names = names_with(program, word);
+  if (names.size() == 1) return {true, help_of_option(*option_named(program, names.front()))};
+  if (!names.empty()) return {false, text + "; it is part of " + joined(names, ", ")};
   std::vector<std::string> known;
   for (const auto& title : titles(program)) {
     const auto words = words_for_title(program, title);
@@ -117,9 +124,9 @@ std::string topics_sentence(const ProgramText& program) {
          (program.options.empty() ? "NAME" : program.options.front().names.front().substr(2)) + ".";
 }
 
-TopicHelp topic_help(const ProgramText& program, std::string_view topic) {
+std::string help_of_topic(const ProgramText& program, std::string_view topic) {
   const std::string typed = as_topic(topic);
-  const std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
+  const std::string name = without_dashes(typed);
   std::string text;
   for (const auto& title : titles(program)) {
     if (!typed.starts_with('-') && contains(words_for_title(program, title), name))
@@ -127,8 +134,14 @@ TopicHelp topic_help(const ProgramText& program, std::string_view topic) {
   }
   if (const OptionText* option = option_named(program, name))
     text += (text.empty() ? "" : "\n") + help_of_option(*option);
-  if (text.empty()) return unknown(program, topic, name);
-  return {true, text};
+  return text;
+}
+
+TopicHelp topic_help(const ProgramText& program, std::string_view topic) {
+  for (const std::string& typed : {std::string(topic), std::string(topic) + "s"}) {
+    if (auto text = help_of_topic(program, typed); !text.empty()) return {true, std::move(text)};
+  }
+  return unknown(program, topic, without_dashes(as_topic(topic)));
 }
 
 }  // namespace ddprun

@@ -31,7 +31,11 @@ struct TopicHelp {
 
 /// The group or section of this word, then the option of this name: both where there are both, and
 /// only the option if it is written with its dashes (--help=--gpus). Upper case, underscores and
-/// blanks are the same as lower case and dashes.
+/// blanks are the same as lower case and dashes. Empty: no group and no option has this name.
+std::string help_of_topic(const ProgramText& program, std::string_view topic);
+
+/// The same for what follows --help=, where less is enough if it is clear: the singular of a group,
+/// or a part of the name of one option.
 TopicHelp topic_help(const ProgramText& program, std::string_view topic);
 
 }  // namespace ddprun

@@ -240,6 +240,8 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   LaunchOptions options;
   options.request = request_of(parsed);
   options.help_topic = parsed.text("help");
+  if (parsed.ended_by == RowRef("help") && options.help_topic.empty())
+    options.word_behind_help = parsed.word_behind_end;
   options.man_format = parsed.text("man");
   options.completion_shell = parsed.text("completion");
   options.warnings = parsed.warnings;

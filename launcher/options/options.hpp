@@ -115,6 +115,7 @@ struct SshNode {
 struct LaunchOptions {
   Request request = Request::run;
   std::string help_topic;        ///< for Request::help; empty: all
+  std::string word_behind_help;  ///< the next word, if it is no option: it may be a topic
   std::string man_format;        ///< roff or markdown, for Request::man_page
   std::string completion_shell;  ///< bash, zsh, fish or tcsh, for Request::completion
 

@@ -262,6 +262,8 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
   }
   if (row.ends) {
     parsed_.ended_by = RowRef::at(index);
+    if (next_ < arguments_.size() && !arguments_[next_].starts_with('-'))
+      parsed_.word_behind_end = arguments_[next_];
     return false;
   }
   return true;

@@ -46,6 +46,7 @@ class ParsedCommandLine {
   /// The row with `ends` (--help, --version) that was met; the rest of the line was then not looked
   /// at.
   std::optional<RowRef> ended_by;
+  std::string word_behind_end;  ///< behind the option of ended_by; empty: an option, or nothing
   std::optional<std::string> program;
   std::vector<std::string> arguments;  ///< all that follows PROGRAM
   std::vector<std::string> warnings;   ///< to print once on stderr

@@ -130,7 +130,15 @@ ddprun --help lists all options, --help=streams one group; --man explains them.
 
 std::string help_text() { return help(program_text()); }
 
-TopicHelp help_on(std::string_view topic) { return topic_help(program_text(), topic); }
+TopicHelp help_on(std::string_view topic) {
+  if (topic == "train")
+    return {false, "--help=train: train is a program: ddprun train --help shows its options"};
+  if (topic == "rdzvd")
+    return {false, "--help=rdzvd: rdzvd is another program: rdzvd --help shows its options"};
+  return topic_help(program_text(), topic);
+}
+
+std::string help_on_next_word(std::string_view word) { return help_of_topic(program_text(), word); }
 
 std::string man_page(std::string_view format) { return page_in(program_text(), format); }
 

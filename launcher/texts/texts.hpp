@@ -15,6 +15,9 @@ std::string help_text();
 /// One group, section or option.
 TopicHelp help_on(std::string_view topic);
 
+/// The same for the word behind --help; empty: it is no topic, as in `ddprun --help train.py`.
+std::string help_on_next_word(std::string_view word);
+
 /// What most jobs need, in 25 lines of at most 80 columns.
 std::string short_help_text();
 

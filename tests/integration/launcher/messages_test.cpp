@@ -80,6 +80,17 @@ TEST_CASE("a TMPDIR in which no folder can be made is named where logs go there"
   CHECK_THAT(given.err, Contains("--log-dir: cannot make a folder in /proc/none"));
 }
 
+TEST_CASE("the word behind --help is a topic, if it is one, in every program") {
+  for (const std::string program : {"$D --help exit", "$D -h exit", "$T --help exit"}) {
+    const auto topic = shell("exec " + program);
+    CHECK(topic.status == 0);
+    CHECK_THAT(topic.out, StartsWith("Exit status\n"));
+  }
+  CHECK(shell("exec $D --help script.py").out == shell("exec $D --help").out);
+  CHECK(shell("exec $D -h script.py").out == shell("exec $D -h").out);
+  CHECK(shell("exec $T --help nonsense").out == shell("exec $T --help").out);
+}
+
 TEST_CASE("a current folder that has been deleted is named by ddprun and by train") {
   const std::string inside = "mkdir $TMPDIR/gone && cd $TMPDIR/gone && rmdir $TMPDIR/gone; ";
   const auto script = shell(inside + "exec $D ok.py");

@@ -83,11 +83,22 @@ TEST_CASE("a topic of the help is an option, with all that is known of it and an
   CHECK(shown_topic("--help") == "-h, --help[=TOPIC]\n  Help.\n");
 }
 
+TEST_CASE("a part of one option's name, or a group's word without its s, is clear enough") {
+  CHECK(shown_topic("lid") == "--pot-lid\n  With a lid.\n");
+  CHECK(shown_topic("sizes") == shown_topic("pot-size"));
+  CHECK(shown_topic("pot") == shown_topic("pots"));
+}
+
+TEST_CASE("the word behind --help is a topic only if it is one as it stands") {
+  CHECK(help_of_topic(kitchen(), "oven") == shown_topic("oven"));
+  CHECK(help_of_topic(kitchen(), "heat") == shown_topic("heat"));
+  for (const auto* word : {"lid", "sizes", "pot", "cook.py", ""})
+    CHECK(help_of_topic(kitchen(), word).empty());
+}
+
 TEST_CASE("a wrong topic is answered with options of this word, the nearest topic or the groups") {
-  CHECK(refused_topic("lid") ==
-        "--help=lid: no group or option has this name; it is part of pot-lid");
-  CHECK(refused_topic("sizes") ==
-        "--help=sizes: no group or option has this name; it is part of pot-size");
+  CHECK(refused_topic("pot-") ==
+        "--help=pot-: no group or option has this name; it is part of pot-size, pot-lid");
   CHECK(refused_topic("stoev") ==
         "--help=stoev: no group or option has this name; did you mean --help=stove?");
   CHECK(refused_topic("frobnicate") ==

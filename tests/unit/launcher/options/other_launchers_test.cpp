@@ -73,6 +73,11 @@ TEST_CASE("torchrun as PROGRAM is refused, for ddprun takes its place") {
 
 TEST_CASE("the help may have a topic, and -V is --version") {
   CHECK(taken_options({"--help", "nonsense"}).help_topic.empty());
+  for (const std::string word : {"--help", "-h"})
+    CHECK(taken_options({word, "tee", "--x"}).word_behind_help == "tee");
+  CHECK(taken_options({"--help", "--tee"}).word_behind_help.empty());
+  CHECK(taken_options({"--help=tee", "run.py"}).word_behind_help.empty());
+  CHECK(taken_options({"--version", "tee"}).word_behind_help.empty());
   CHECK(taken_options({"--help"}).request == Request::help);
   CHECK(taken_options({"-h"}).request == Request::short_help);
   for (const std::string word : {"--help=tee", "-h=tee", "--hel=tee"}) {

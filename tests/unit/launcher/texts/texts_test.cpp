@@ -47,6 +47,23 @@ TEST_CASE("the help shows examples first, then every option of the table under i
   }
 }
 
+TEST_CASE("a topic may be a part of an option's name, a group without its s, or behind a blank") {
+  CHECK(help_on("nproc").text == help_on("nproc-per-node").text);
+  CHECK(help_on("restart").text == help_on("restarts").text);
+  CHECK(help_on("restart").found);
+  CHECK(help_on_next_word("tee") == help_on("tee").text);
+  for (const auto* word : {"", "train.py", "./a.out", "train", "python", "nproc", "torchrun"})
+    CHECK(help_on_next_word(word).empty());
+}
+
+TEST_CASE("a topic that is another program of ddprun is answered with its help") {
+  CHECK(help_on("train").text ==
+        "--help=train: train is a program: ddprun train --help shows its options");
+  CHECK(help_on("rdzvd").text ==
+        "--help=rdzvd: rdzvd is another program: rdzvd --help shows its options");
+  CHECK_FALSE(help_on("train").found);
+}
+
 TEST_CASE("the options without effect stand together at the end of the help") {
   for (const auto& row : option_table()) {
     INFO(row.name);
