@@ -3,10 +3,11 @@
 The other pod looks the name up again, and the job forms a new round; so it does if the name is unknown for a while.
 """
 
+import sys
 import unittest
 
 import harness
-from harness import Hosts
+from harness import Hosts, proc, until
 from rounds import LEASE, RoundsTest
 
 harness.enter_namespaces()
@@ -22,6 +23,9 @@ class Pods(RoundsTest):
         return self.start(hosts, [host], endpoint=NAME, JOB_COMPLETION_INDEX=str(index), HOSTNAME=f"train-{index}",
                           KUBERNETES_SERVICE_HOST="10.96.0.1")[0]
 
+    def workers(self, host):
+        return [pid for pid in host.processes() if (proc(pid, "cmdline") or "").startswith(f"{sys.executable}\0")]
+
     def check_restart(self, lose, unknown_meanwhile):
         """Pod 0 is on node1 and then on node3, pod 1 on node2."""
         with Hosts(3) as hosts:
@@ -33,9 +37,10 @@ class Pods(RoundsTest):
             lose(old)
             if unknown_meanwhile:
                 other.remove_name(NAME)
+                self.assertEqual(len(self.workers(other)), 1)
                 # Its workers end with their lease, and it goes on asking.
                 pods[1].wait_for(f"cannot look up {NAME}", limit=20 + LEASE)
-                pods[1].wait_for("killed", limit=20 + LEASE)
+                until(lambda: not self.workers(other), 20 + LEASE, lambda: f"the end of the worker of\n{pods[1]}")
                 other.add_name(NAME, new.addr)
             else:
                 other.move_name(NAME, new.addr)
