@@ -34,7 +34,7 @@ class SlurmEndsJobs(SlurmTest):
         self.assertEqual(sorted(runs), ["0"] * 3 + ["1"] * 3, file.read_text())
 
 
-GRACE_TIME = 15  # of Slurm, from its SIGTERM to its SIGKILL
+GRACE_TIME = 15  # of Slurm, from its SIGTERM to the next one, at which ddprun kills; its SIGKILL follows after KillWait
 # Before the requeue it runs until a SIGTERM, as one that writes a checkpoint then. Slurm sends that to each process, sleep
 # among them, and ddprun sends it, too.
 WORKER = """
@@ -79,10 +79,10 @@ class SlurmPreemption(SlurmTest):
         out, took = self.preempt("--cpus-per-task=1", self.batch_file(), "--no-python", "sh", "-c", WORKER)
         self.check(out, "run", "01")
         self.check(out, "end", "0")
-        self.assertLess(took, GRACE_TIME - 2, out)  # Slurm did not have to kill it
+        self.assertLess(took, GRACE_TIME - 2, out)  # without the second SIGTERM
 
-    def test_workers_that_ignore_sigterm_are_killed_by_slurm_which_starts_the_job_again(self):
-        # Its script goes on until Slurm kills it. One that ends before that would end the job.
+    def test_workers_that_ignore_sigterm_are_killed_at_the_second_one_and_the_job_starts_again(self):
+        # Its script goes on until Slurm ends it. One that ends before that would end the job.
         srun = shlex.join(["srun", ONE_EACH, str(DDPRUN), "--grace-period=600", "--no-python", "sh", "-c", STUBBORN_WORKER])
         out, took = self.preempt("--wrap", f"{srun}; [ $SLURM_RESTART_COUNT ] || sleep 600")
         self.check(out, "run", "01")
