@@ -1,4 +1,7 @@
-"""A real Slurm gives jobs GPUs (GRES), and ddprun starts one worker for each. The GPUs are files: nobody computes on them."""
+"""A real Slurm gives jobs GPUs (GRES), and ddprun starts one worker for each.
+
+The GPUs are files: nobody computes on them.
+"""
 
 import re
 import unittest
@@ -9,7 +12,8 @@ from bench import BIN, DDPRUN, NODES, ONE_EACH, ROOT, SlurmTest, until
 bench.enter_namespaces()
 
 # Of each worker: its rank, that within its node, and the GPUs that it sees.
-WORKER = ["--no-python", "sh", "-c", "echo worker $RANK/$WORLD_SIZE of $SLURMD_NODENAME, $LOCAL_RANK: $CUDA_VISIBLE_DEVICES"]
+WORKER = ["--no-python", "sh", "-c",
+          "echo worker $RANK/$WORLD_SIZE of $SLURMD_NODENAME, $LOCAL_RANK: $CUDA_VISIBLE_DEVICES"]
 
 
 def workers(out):
@@ -40,7 +44,8 @@ class SlurmGpus(SlurmTest):
         jobs, outs = [], [self.folder / "first", self.folder / "second"]
         for out in outs:
             jobs.append(self.begin("srun", "-N3", ONE_EACH, "--gres=gpu:1", f"--output={out}", DDPRUN, *waiting))
-            until(lambda: out.exists() and len(workers(out.read_text())) == 3 or jobs[-1].poll() is not None, 60, "three workers")
+            until(lambda: out.exists() and len(workers(out.read_text())) == 3 or jobs[-1].poll() is not None, 60,
+                  "three workers")
         release.touch()
         for job, out, gpu in zip(jobs, outs, "01"):
             said, _ = job.communicate(timeout=60)
