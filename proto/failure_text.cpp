@@ -1,5 +1,9 @@
 #include "proto/failure_text.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "base/describe.hpp"
@@ -7,6 +11,12 @@
 namespace ddprun::proto {
 
 using ddprun::describe;
+
+namespace {
+
+constexpr std::size_t kSuspectsNamed = 4;  // a line is short, and the report has them all
+
+}  // namespace
 
 std::string describe(const WorkerFailure& failure) {
   if (!failure.error.empty()) return fmt::format("could not be started: {}", failure.error);
@@ -25,6 +35,27 @@ std::string describe(const WorkerFailure& failure) {
 std::string describe(const FailedWorker& worker) {
   const std::string at = worker.node.empty() ? "" : " on " + worker.node;
   return fmt::format("rank {}{} {}", worker.rank, at, describe(worker.failure));
+}
+
+std::string name_of_suspects(const Verdict& verdict) {
+  const std::vector<Suspect>& suspects = verdict.suspects;
+  // A signal held those that are suspended: they do not hang, and did not cause the failure.
+  if (suspects.empty() || suspects.front().worker.suspended) return "";
+  if (suspects.size() == 1) {
+    const Suspect& only = suspects.front();
+    return fmt::format("rank {}{}", only.rank, only.node.empty() ? "" : " on " + only.node);
+  }
+  std::string text = "one of ranks";
+  const std::size_t named = std::min(suspects.size(), kSuspectsNamed);
+  for (std::size_t i = 0; i < named; ++i)
+    text += fmt::format("{} {}", i > 0 ? "," : "", suspects[i].rank);
+  if (named < suspects.size()) text += fmt::format(" and {} more", suspects.size() - named);
+  return text;
+}
+
+std::string describe(const Verdict& verdict) {
+  const std::string suspects = name_of_suspects(verdict);
+  return describe(verdict.culprit) + (suspects.empty() ? "" : "; " + suspects + " probably hangs");
 }
 
 std::string name_of(const LostNode& lost) {

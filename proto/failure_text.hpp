@@ -11,6 +11,11 @@ namespace ddprun::proto {
 std::string describe(const WorkerFailure& failure);
 /// The same with its rank, and the name of its node where there are several.
 std::string describe(const FailedWorker& worker);
+/// The workers of which one probably hangs, because the culprit only waited for it: "rank 1 on
+/// node1", or "one of ranks 1, 2, 3, 4 and 12 more". Empty: there are none.
+std::string name_of_suspects(const Verdict& verdict);
+/// Why a round failed: the culprit's failure, and which workers probably hang.
+std::string describe(const Verdict& verdict);
 /// Its name and ranks: "node1 (ranks 2 to 3)".
 std::string name_of(const LostNode& lost);
 /// The same, that it was lost and how that showed.

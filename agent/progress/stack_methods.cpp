@@ -7,6 +7,8 @@
 namespace ddprun::agent {
 namespace {
 
+constexpr std::string_view kInterpreterFrames = " frames of Python's interpreter)";
+
 bool is_python(const std::string& executable) {
   const std::string name = executable.substr(executable.rfind('/') + 1);
   return name.starts_with("python") || name.starts_with("pypy");
@@ -87,7 +89,7 @@ std::vector<std::string> without_interpreter(const std::vector<std::string>& lin
   std::size_t left_out = 0;
   const auto end_thread = [&] {
     if (left_out > 0)
-      kept.push_back("    (" + std::to_string(left_out) + " frames of Python's interpreter)");
+      kept.push_back("    (" + std::to_string(left_out) + std::string(kInterpreterFrames));
     left_out = 0;
   };
   for (const std::string& line : lines) {
@@ -101,6 +103,17 @@ std::vector<std::string> without_interpreter(const std::vector<std::string>& lin
   }
   end_thread();
   return kept;
+}
+
+FirstThread first_thread_of_python(const std::vector<std::string>& stacks) {
+  const bool is_of_python = std::any_of(stacks.begin(), stacks.end(), [](const std::string& line) {
+    return line.ends_with(kInterpreterFrames);
+  });
+  const auto threads = std::count_if(stacks.begin(), stacks.end(), is_thread);
+  if (!is_of_python || threads < 2) return {stacks.size(), 0};
+  const auto first = std::find_if(stacks.begin(), stacks.end(), is_thread);
+  const auto second = std::find_if(first + 1, stacks.end(), is_thread);
+  return {static_cast<std::size_t>(second - stacks.begin()), static_cast<std::size_t>(threads - 1)};
 }
 
 bool has_frames(const std::vector<std::string>& lines) {

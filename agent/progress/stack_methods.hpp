@@ -2,6 +2,7 @@
 // Pure.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,16 @@ std::vector<std::string> stack_lines(std::string_view output);
 /// gdb's lines of a Python process, without the frames from the first of the interpreter on in each
 /// thread: they show its loop and no function of the program. A line has their number.
 std::vector<std::string> without_interpreter(const std::vector<std::string>& lines);
+
+/// How much of a worker's stacks belongs to its first thread.
+struct FirstThread {
+  std::size_t lines = 0;          ///< with all lines before it
+  std::size_t other_threads = 0;  ///< after these lines
+};
+
+/// Of what without_interpreter gave: the other threads of a Python process are mostly those of
+/// libraries, such as PyTorch's. Of other stacks all lines.
+FirstThread first_thread_of_python(const std::vector<std::string>& stacks);
 
 /// Whether there is any frame of a stack in it.
 bool has_frames(const std::vector<std::string>& lines);

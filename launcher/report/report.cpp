@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdint>
-#include <limits>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,6 +14,8 @@
 #include "launcher/report/counted.hpp"
 #include "launcher/report/report_hints.hpp"
 #include "launcher/report/screen_text.hpp"
+#include "launcher/report/stacks_text.hpp"
+#include "launcher/report/suspects_text.hpp"
 #include "launcher/report/unsound_text.hpp"
 #include "proto/failure_text.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
@@ -30,15 +29,6 @@ using proto::EvidenceKind;
 
 // One screen: --report=FILE has everything.
 constexpr std::size_t kLastLinesShown = 20;
-constexpr std::size_t kStackLinesShown = 30;
-constexpr std::size_t kStackLineBytesShown = 160;
-
-std::string ranks(const std::vector<int>& list) {
-  std::string text = list.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < list.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", list[i]);
-  return text;
-}
 
 /// The time is worth a word where the culprit's end alone would contradict the order.
 std::string when_it_began(const proto::Verdict& verdict) {
@@ -129,7 +119,7 @@ std::string alike_text(const agent::AgentResult& result, const proto::Verdict& v
   for (const proto::FailedWorker& worker : verdict.alike) list.push_back(worker.rank);
   std::sort(list.begin(), list.end());
   return fmt::format("ddprun: {} of {} workers {} ({}); first: rank {}\n", count, result.world_size,
-                     how, ranks(list), verdict.culprit.rank);
+                     how, ranks_text(list), verdict.culprit.rank);
 }
 
 /// What went wrong stands at the end of them. PyTorch begins each with the rank, which is named
@@ -144,66 +134,14 @@ std::string last_lines_text(int rank, const std::vector<std::string>& lines) {
   return text;
 }
 
-/// The head of a worker's stacks: of all its threads they fill screens. /proc has no stacks, only
-/// the state of each thread. `owner` is empty for the culprit.
-std::string stacks_text(std::string_view owner, const std::vector<std::string>& stacks) {
-  if (stacks.empty()) return "";
-  const std::size_t shown = std::min(stacks.size(), kStackLinesShown);
-  const std::string_view what = stacks.front().starts_with("from /proc") ? "threads" : "stacks";
-  const std::string title =
-      owner.empty() ? fmt::format("its {}", what) : fmt::format("the {} of {}", what, owner);
-  std::string text =
-      fmt::format("ddprun: {}, {}\n", title, on_screen(stacks.front(), kTextBytesShown));
-  for (std::size_t i = 1; i < shown; ++i)
-    text += "    " + on_screen(stacks[i], kStackLineBytesShown) + "\n";
-  if (shown < stacks.size()) {
-    text +=
-        fmt::format("    ... and {} more lines, which --report=FILE has\n", stacks.size() - shown);
-  }
-  return text;
-}
-
-/// Those that a signal held while another reported an error of its own.
-std::string suspended_text(const proto::Verdict& verdict) {
-  std::vector<int> list;
-  for (const proto::Suspect& suspect : verdict.suspects) list.push_back(suspect.rank);
-  return fmt::format("ddprun: {} {} suspended by a signal (SIGSTOP) when the round was stopped\n",
-                     ranks(list), list.size() == 1 ? "was" : "were");
-}
-
-/// Those of which one may hang, where all that failed only waited; with the stacks of the one that
-/// is furthest behind, else of the first.
-std::string suspects_text(const proto::Verdict& verdict) {
-  if (verdict.suspects.empty()) return "";
-  if (verdict.suspects.front().worker.suspended) return suspended_text(verdict);
-  std::vector<int> list;
-  const proto::Suspect* first = nullptr;
-  const auto step = [](const proto::Suspect& suspect) {
-    return suspect.worker.progress ? suspect.worker.progress->step
-                                   : std::numeric_limits<std::uint64_t>::max();
-  };
-  for (const proto::Suspect& suspect : verdict.suspects) {
-    list.push_back(suspect.rank);
-    if (suspect.worker.stacks.empty()) continue;
-    if (first == nullptr || step(suspect) < step(*first)) first = &suspect;
-  }
-  std::string text = fmt::format(
-      "ddprun: {} still running: {} probably hangs (--progress-timeout would make sure)\n",
-      list.size() == 1 ? ranks(list) + " was" : ranks(list) + " were",
-      list.size() == 1 ? "it" : "one of them");
-  if (first != nullptr)
-    text += stacks_text(fmt::format("rank {}", first->rank), first->worker.stacks);
-  return text;
-}
-
 std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict,
                          const JobFacts& facts) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
-  const std::string process = culprit.pid > 0 ? fmt::format(", pid {}", culprit.pid) : "";
-  const std::string& node = verdict.culprit.node;
-  std::string text =
-      fmt::format("ddprun: culprit: rank {} ({}local rank {}{}), {}\n", verdict.culprit.rank,
-                  node.empty() ? "" : node + ", ", culprit.local_rank, process, describe(culprit));
+  std::string text = suspects_headline(verdict);
+  text += fmt::format(
+      "ddprun: {}: {}, {}\n", text.empty() ? "culprit" : "failed first",
+      worker_text(verdict.culprit.rank, verdict.culprit.node, culprit.local_rank, culprit.pid),
+      describe(culprit));
   const bool wrote_nothing =
       culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
   text += evidence_text(verdict, wrote_nothing) + close_call_text(verdict) + usage_text(culprit) +
@@ -244,7 +182,7 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
   }
   if (stopped.empty()) return text;
   return text + fmt::format("ddprun: stopped because of it{}: {}\n",
-                            result.nodes > 1 ? " on this node" : "", ranks(stopped));
+                            result.nodes > 1 ? " on this node" : "", ranks_text(stopped));
 }
 
 /// Whether another try could have helped: what the restart policy refuses in any case is no news.
@@ -372,7 +310,7 @@ std::string report(const agent::AgentResult& result, int code, const JobFacts& f
   if (!finished.report_at.empty() && !result.culprit_is_here) {
     return text +
            fmt::format("ddprun: the job failed: {}; {} reports it in full\n",
-                       describe(finished.verdict->culprit), finished.report_at) +
+                       describe(*finished.verdict), finished.report_at) +
            closing_line(finished, code);
   }
   if (std::string usage = wrong_usage_text(result, code, facts); !usage.empty())

@@ -194,7 +194,7 @@ void Membership::judge_round(Context& context) {
     finish(context, failed_outcome(std::move(verdict), decision.reason));
     return;
   }
-  reason_ = describe(verdict.culprit);
+  reason_ = describe(verdict);
   count_failed_round(verdict.culprit.agent);
   last_culprit_ = without_lines(std::move(verdict.culprit));
   if (decision.delay.count() > 0) announce_restart(context, decision.delay);
@@ -239,7 +239,7 @@ void Membership::announce_restart(Context& context, std::chrono::nanoseconds del
 Finished Membership::failed_outcome(proto::Verdict verdict, std::string no_restart) const {
   Finished finished;
   finished.outcome = Finished::Outcome::failed;
-  finished.reason = describe(verdict.culprit);
+  finished.reason = describe(verdict);
   finished.verdict = std::move(verdict);
   finished.no_restart = std::move(no_restart);
   return finished;

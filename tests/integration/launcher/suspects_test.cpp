@@ -10,6 +10,7 @@
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using test::all_stacks;
 using test::run_watched;
 using test::stand_in;
@@ -29,6 +30,10 @@ TEST_CASE("a worker that others time out waiting for is suspected and its stacks
   CHECK(job.status == 3);
   CHECK_THAT(job.err, Contains("timed out waiting for its peers while rank 2 still runs; "
                                "reading the stacks of rank 2 (at most 10 s)\n"));
+  CHECK_THAT(job.err, Contains("ddprun: culprit: probably rank 2 (local rank 2, pid ") &&
+                          Contains("), which was still running when rank ") &&
+                          Contains(" timed out waiting\nddprun: failed first: rank "));
+  CHECK_THAT(report["reason"].get<std::string>(), EndsWith("; rank 2 probably hangs"));
   CHECK_THAT(job.err, Contains("ddprun: rank 2 was still running: it probably hangs "
                                "(--progress-timeout would make sure)\n"
                                "ddprun: the threads of rank 2, from /proc (no debugger"));

@@ -359,6 +359,13 @@ TEST_CASE("of a Python process a debugger's frames of the interpreter are counte
                                  "    (3 frames of Python's interpreter)", lines[6], lines[7],
                                  lines[8], lines[9]});
   CHECK(without_interpreter({}).empty());
+  auto stacks = without_interpreter(lines);
+  stacks.insert(stacks.begin(), "by gdb:");
+  CHECK(first_thread_of_python(stacks).lines == 5);
+  CHECK(first_thread_of_python(stacks).other_threads == 1);
+  CHECK(first_thread_of_python(lines).lines == lines.size());
+  CHECK(first_thread_of_python(lines).other_threads == 0);
+  CHECK(first_thread_of_python({}).lines == 0);
   CHECK(stack_methods("/usr/bin/python3", 7, {"", "/usr/bin/gdb"}).front().shows_interpreter);
   CHECK_FALSE(stack_methods("/usr/bin/a.out", 7, {"", "/usr/bin/gdb"}).front().shows_interpreter);
 }

@@ -1,0 +1,87 @@
+#include "launcher/report/suspects_text.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "launcher/report/stacks_text.hpp"
+#include "proto/failure_text.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+std::string suspended_text(const proto::Verdict& verdict) {
+  std::vector<int> list;
+  for (const proto::Suspect& suspect : verdict.suspects) list.push_back(suspect.rank);
+  return fmt::format("ddprun: {} {} suspended by a signal (SIGSTOP) when the round was stopped\n",
+                     ranks_text(list), list.size() == 1 ? "was" : "were");
+}
+
+/// The first worker that waited until its time-out: not always the one that failed first.
+int first_timed_out(const proto::Verdict& verdict) {
+  const proto::FailedWorker* first = nullptr;
+  const auto look_at = [&](const proto::FailedWorker& worker) {
+    const proto::Evidence& evidence = worker.failure.evidence;
+    if (!evidence.timed_out) return;
+    if (first == nullptr || evidence.at < first->failure.evidence.at) first = &worker;
+  };
+  look_at(verdict.culprit);
+  std::for_each(verdict.alike.begin(), verdict.alike.end(), look_at);
+  std::for_each(verdict.victims.begin(), verdict.victims.end(), look_at);
+  return (first != nullptr ? *first : verdict.culprit).rank;
+}
+
+}  // namespace
+
+std::string ranks_text(const std::vector<int>& list) {
+  std::string text = list.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < list.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", list[i]);
+  return text;
+}
+
+std::string worker_text(int rank, const std::string& node, int local_rank, int pid) {
+  return fmt::format("rank {} ({}local rank {}{})", rank, node.empty() ? "" : node + ", ",
+                     local_rank, pid > 0 ? fmt::format(", pid {}", pid) : "");
+}
+
+std::string suspects_headline(const proto::Verdict& verdict) {
+  std::string who = proto::name_of_suspects(verdict);
+  if (who.empty()) return "";
+  const bool one = verdict.suspects.size() == 1;
+  if (one) {
+    const proto::Suspect& suspect = verdict.suspects.front();
+    who = worker_text(suspect.rank, suspect.node, suspect.worker.local_rank, suspect.worker.pid);
+  }
+  return fmt::format(
+      "ddprun: culprit: probably {}, which {} still running when rank {} timed out waiting\n", who,
+      one ? "was" : "were", first_timed_out(verdict));
+}
+
+std::string suspects_text(const proto::Verdict& verdict) {
+  if (verdict.suspects.empty()) return "";
+  if (verdict.suspects.front().worker.suspended) return suspended_text(verdict);
+  std::vector<int> list;
+  const proto::Suspect* first = nullptr;
+  const auto step = [](const proto::Suspect& suspect) {
+    return suspect.worker.progress ? suspect.worker.progress->step
+                                   : std::numeric_limits<std::uint64_t>::max();
+  };
+  for (const proto::Suspect& suspect : verdict.suspects) {
+    list.push_back(suspect.rank);
+    if (suspect.worker.stacks.empty()) continue;
+    if (first == nullptr || step(suspect) < step(*first)) first = &suspect;
+  }
+  std::string text = fmt::format(
+      "ddprun: {} still running: {} probably hangs (--progress-timeout would make sure)\n",
+      list.size() == 1 ? ranks_text(list) + " was" : ranks_text(list) + " were",
+      list.size() == 1 ? "it" : "one of them");
+  if (first != nullptr)
+    text += stacks_text(fmt::format("rank {}", first->rank), first->worker.stacks);
+  return text;
+}
+
+}  // namespace ddprun::launcher

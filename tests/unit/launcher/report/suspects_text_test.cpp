@@ -1,0 +1,100 @@
+// The report where workers only waited, and another one probably hangs.
+#include "launcher/report/suspects_text.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "proto/failure_text.hpp"
+#include "tests/unit/launcher/report/failed_job.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using test::has;
+using test::said;
+
+namespace {
+
+/// Rank 1 of three timed out; rank 0 still ran.
+agent::AgentResult others_timed_out() {
+  agent::AgentResult result = test::failed({false, 1, false});
+  auto& verdict = *result.finished.verdict;
+  verdict.culprit.failure.evidence = {proto::EvidenceKind::exception_line,
+                                      2400ms,
+                                      "RuntimeError: Timed out waiting 8000ms",
+                                      "Timed out waiting",
+                                      false,
+                                      true};
+  verdict.suspects = {{"local", 0, {0, 4241, {}, {}}}};
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("the first line names the worker that still ran when another one timed out") {
+  const agent::AgentResult result = others_timed_out();
+  CHECK(said(result).starts_with(
+      "ddprun: culprit: probably rank 0 (local rank 0, pid 4241), which was still running when "
+      "rank 1 timed out waiting\n"
+      "ddprun: failed first: rank 1 (local rank 1, pid 4242), exited with code 1 after 2.5 s\n"
+      "ddprun: evidence: its stderr: RuntimeError: Timed out"));
+  CHECK(proto::describe(*result.finished.verdict) ==
+        "rank 1 exited with code 1 after 2.5 s; rank 0 probably hangs");
+}
+
+TEST_CASE("the first line names the node of a worker that still ran") {
+  agent::AgentResult result = others_timed_out();
+  auto& verdict = *result.finished.verdict;
+  verdict.suspects[0].node = "node2";
+  CHECK(has(said(result), "probably rank 0 (node2, local rank 0, pid 4241), which was"));
+  CHECK(has(proto::describe(verdict), "; rank 0 on node2 probably hangs"));
+}
+
+TEST_CASE("of many workers that still ran the first line names a few") {
+  agent::AgentResult result = others_timed_out();
+  auto& verdict = *result.finished.verdict;
+  verdict.suspects.push_back({"local", 2, {2, 4243, {}, {}}});
+  CHECK(has(said(result),
+            "ddprun: culprit: probably one of ranks 0, 2, which were still running when rank 1 "
+            "timed out waiting\n"));
+  CHECK(has(proto::describe(verdict), "; one of ranks 0, 2 probably hangs"));
+  for (int rank = 3; rank < 9; ++rank)
+    verdict.suspects.push_back({"local", rank, {rank, 1, {}, {}}});
+  CHECK(has(said(result), "probably one of ranks 0, 2, 3, 4 and 4 more, which were"));
+}
+
+TEST_CASE("the first line names the worker that timed out, also if another one failed first") {
+  agent::AgentResult result = others_timed_out();
+  auto& verdict = *result.finished.verdict;
+  proto::FailedWorker other = verdict.culprit;
+  other.rank = 2;
+  other.failure.local_rank = 2;
+  other.failure.evidence.at = 2450ms;
+  verdict.culprit.failure.evidence.timed_out = false;
+  verdict.victims = {other};
+  CHECK(has(said(result), "when rank 2 timed out waiting\nddprun: failed first: rank 1 "));
+}
+
+TEST_CASE("a worker that was suspended is not in the first line") {
+  agent::AgentResult result = others_timed_out();
+  result.finished.verdict->suspects[0].worker.suspended = true;
+  CHECK(said(result).starts_with("ddprun: culprit: rank 1 (local rank 1, pid 4242), exited"));
+  CHECK_FALSE(has(proto::describe(*result.finished.verdict), "hangs"));
+}
+
+TEST_CASE("of a Python worker under gdb the first thread is shown and the others are counted") {
+  agent::AgentResult result = others_timed_out();
+  auto& stacks = result.finished.verdict->suspects[0].worker.stacks;
+  stacks = {"by gdb:", "Thread 1:", "#0  select ()", "    (3 frames of Python's interpreter)"};
+  CHECK_FALSE(has(said(result), "more"));
+  for (int thread = 0; thread < 20; ++thread) {
+    stacks.push_back("Thread " + std::to_string(thread + 2) + ":");
+    stacks.push_back("#0  epoll_wait ()");
+  }
+  CHECK(has(said(result),
+            "    (3 frames of Python's interpreter)\n"
+            "    ... and 20 more threads, which --report=FILE has\n"
+            "ddprun: stopped"));
+  stacks.insert(stacks.begin() + 2, 40, "#0  poll ()");
+  CHECK(has(said(result), "    #0  poll ()\n    ... and 54 more lines, which --report=FILE has\n"));
+}
