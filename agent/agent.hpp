@@ -59,7 +59,10 @@ struct AgentResult {
   int rounds_left_out = 0;            ///< between them
   /// Of the last failed round, by local rank; only where they are to be kept.
   std::map<int, std::string> error_files;
-  std::vector<WorkerLogs> logs;       ///< of the last round, by local rank; empty: no log files
+  std::vector<WorkerLogs> logs;  ///< of the last round, by local rank; empty: no log files
+  /// The culprit's log file, with something in it: of its stderr, else of its stdout. Empty: none
+  /// is known, or the culprit is on another node.
+  std::string culprit_log;
   bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
   bool culprit_output_above = false;  ///< its stderr was ours, where the report goes, too
   /// The culprit's last lines are the newest on the user's terminal, so the report leaves them out.

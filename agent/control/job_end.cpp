@@ -2,6 +2,7 @@
 // the report is put together.
 #include "agent/agent.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,6 +38,15 @@ OwnWrites own_writes(const AgentConfig& config) {
   if (same_output(STDOUT_FILENO, STDERR_FILENO))
     own.on_stdout = own.on_stderr = own.on_stdout || own.on_stderr;
   return own;
+}
+
+/// What went wrong stands on stderr rather than on stdout.
+std::string log_with_text(const WorkerLogs& logs) {
+  for (const std::string& file : {logs.standard_error, logs.standard_output}) {
+    struct stat status {};
+    if (!file.empty() && stat(file.c_str(), &status) == 0 && status.st_size > 0) return file;
+  }
+  return "";
 }
 
 bool copies_output(const AgentConfig& config) {
@@ -128,6 +138,8 @@ void Agent::describe_culprit_output(const proto::Verdict& verdict) {
   const bool may_be_above = mode != StreamMode::copy || (result_.nodes == 1 && !shows_out_lines);
   result_.last_lines_on_screen =
       may_be_above && output_ && output_->last_lines_on_screen(result_.round, local_rank);
+  if (static_cast<std::size_t>(local_rank) < result_.logs.size())
+    result_.culprit_log = log_with_text(result_.logs[static_cast<std::size_t>(local_rank)]);
   result_.culprit_output_above = mode == StreamMode::inherit;
   result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
 }

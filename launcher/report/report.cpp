@@ -29,6 +29,7 @@ using proto::EvidenceKind;
 
 // One screen: --report=FILE has everything.
 constexpr std::size_t kLastLinesShown = 20;
+constexpr std::size_t kLogPathBytesShown = 4096;  // a path that is cut leads nowhere
 
 /// The time is worth a word where the culprit's end alone would contradict the order.
 std::string when_it_began(const proto::Verdict& verdict) {
@@ -151,6 +152,11 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
   if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
     text += last_lines_text(verdict.culprit.rank, culprit.last_lines);
   text += output_above_text(result, culprit);
+  if (!result.culprit_log.empty()) {
+    const std::string& node = verdict.culprit.node;
+    text += fmt::format("ddprun: its log{}: {}\n", node.empty() ? "" : " on " + node,
+                        on_screen(result.culprit_log, kLogPathBytesShown));
+  }
   // The evidence of a crash says it already.
   if (wrote_nothing && culprit.evidence.kind != EvidenceKind::fatal_signal)
     text += "ddprun: it wrote nothing to stderr\n";

@@ -10,6 +10,7 @@
 
 using namespace ddprun;
 using Lines = std::vector<std::string>;
+using Catch::Matchers::Contains;
 using test::Job;
 using test::Logs;
 using test::sorted_lines;
@@ -110,6 +111,22 @@ TEST_CASE("without a log folder files go to a new one that is printed and stays"
   std::string line;
   CHECK(std::getline(file, line));
   CHECK(line == "kept");
+}
+
+TEST_CASE("the report of a failure names the culprit's log file, if it is not empty") {
+  const Logs logs;
+  const std::string begin = "ddprun: its log: " + logs.folder().path().string();
+  const auto run = [&](const std::string& redirects, const std::string& script) {
+    return test::run({test::program("ddprun"), logs.option(), redirects, "--nproc-per-node=2",
+                      "/bin/sh", "-c", "test $RANK = 1 || exec sleep 60; " + script},
+                     Job().settings())
+        .err;
+  };
+  CHECK_THAT(run("--redirects=3", "echo out; echo bad >&2; exit 5"),
+             Contains(begin) && Contains("/attempt_0/1/stderr.log\n"));
+  CHECK_THAT(run("--redirects=3", "echo out; exit 5"),
+             Contains(begin) && Contains("/attempt_0/1/stdout.log\n"));
+  CHECK_THAT(run("--redirects=2", "exit 5"), !Contains("its log"));
 }
 
 TEST_CASE("a log folder that cannot be made is refused before anything starts") {

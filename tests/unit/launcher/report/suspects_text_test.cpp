@@ -98,3 +98,12 @@ TEST_CASE("of a Python worker under gdb the first thread is shown and the others
   stacks.insert(stacks.begin() + 2, 40, "#0  poll ()");
   CHECK(has(said(result), "    #0  poll ()\n    ... and 54 more lines, which --report=FILE has\n"));
 }
+
+TEST_CASE("the report of a failure has the culprit's log file") {
+  agent::AgentResult result = test::failed({false, 1, false});
+  CHECK_FALSE(has(said(result), "its log"));
+  result.culprit_log = "/logs/run7/attempt_0/1/stderr.log";
+  CHECK(has(said(result), "ddprun: its log: /logs/run7/attempt_0/1/stderr.log\n"));
+  result.finished.verdict->culprit.node = "node2";
+  CHECK(has(said(result), "ddprun: its log on node2: /logs/run7/attempt_0/1/stderr.log\n"));
+}
