@@ -255,7 +255,8 @@ struct Waiting {
   /// For which the last round ended; empty: it is no news. A spare's: why it cannot have the node
   /// rank that it insists on; empty: it insists on none.
   std::string reason = {};
-  /// The round forms only then because missing nodes may still run workers of an earlier service.
+  /// The round forms only then because workers of an earlier service may still run: those of
+  /// missing nodes, or, if no node is missing, those of nodes that were there before.
   bool for_past_workers = false;
 };
 inline constexpr std::size_t kWaitingNamesMax = 8;

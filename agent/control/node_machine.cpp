@@ -259,8 +259,11 @@ void NodeMachine::announce_wait(Context& context) {
   line += waiting.nodes >= waiting.min_nodes
               ? fmt::format("; the job starts with these in {} s", left)
               : fmt::format("; without more the job ends in {} s", left);
-  if (waiting.for_past_workers)
-    line += " (the rendezvous is new: missing nodes may still run workers of before)";
+  if (waiting.for_past_workers) {
+    line += waiting.nodes < waiting.max_nodes
+                ? " (the rendezvous is new: missing nodes may still run workers of before)"
+                : " (the rendezvous is new: workers of the one before may still run)";
+  }
   context.act(Notice{std::move(line)});
 }
 

@@ -315,7 +315,9 @@ void Membership::tell_waiting(Context& context) {
   waiting.missing = missing();
   waiting.reason = change_;
   waiting.left = std::max(forms_at() - context.now, Clock::duration::zero());
-  waiting.for_past_workers = last_call_at_ == incomplete_not_before_;
+  // Nothing else holds back the first round.
+  const bool is_held = not_before_ && !formed_any_ && waiting.nodes >= settings_.min_nodes;
+  waiting.for_past_workers = is_held || last_call_at_ == incomplete_not_before_;
   send_to_waiting(context, waiting);
 }
 

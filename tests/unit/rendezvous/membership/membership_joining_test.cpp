@@ -342,7 +342,9 @@ TEST_CASE("a round that waits for the leases of an earlier life has no join time
   Script held(settings);
   held.membership.hold_until(held.now + 16s);
   held.join("a");
-  held.pass(16s);
+  held.pass(6s);
+  CHECK(held.newest<proto::Waiting>("a").for_past_workers);
+  held.pass(10s);
   CHECK(held.membership.state() == JobState::forming);
   held.pass(2s);
   CHECK(held.membership.state() == JobState::running);
