@@ -90,12 +90,14 @@ void write_report(const std::string& path, const std::string& json,
   warn(level, "cannot write report " + path + ": " + std::strerror(result.error));
 }
 
-// A report of an earlier job must not outlive this one. The job runs without one, too.
-void empty_report(const std::string& path, launcher::LogLevel level) {
+// A report of an earlier job must not outlive this one. A path that is wrong from the start costs
+// the job least now.
+std::optional<launcher::LaunchError> empty_report(const std::string& path) {
   const auto result = launcher::empty_report_file(path);
-  if (result.error == 0) return;
-  warn(level, "cannot write report " + path + ": " + std::strerror(result.error) +
-                  "; the job starts anyway");
+  if (result.error == 0) return std::nullopt;
+  return launcher::usage_error("--report: cannot write " + path + ": " +
+                               std::strerror(result.error) +
+                               "; give --report a file that you can write to");
 }
 
 void say_report(const std::string& text, std::optional<bool> unfinished) {
@@ -267,8 +269,9 @@ int main(int argc, char** argv) {
       break;
   }
 
-  if (options->request == launcher::Request::run && !options->report_file.empty())
-    empty_report(options->report_file, options->log_level);
+  if (options->request == launcher::Request::run && !options->report_file.empty()) {
+    if (const auto error = empty_report(options->report_file)) return fail(*error);
+  }
   if (!options->hosts.spelling.empty()) {
     auto launch =
         launcher::launch_from_here(*options, environment, {argv, argv + argc}, current_folder());
