@@ -22,8 +22,8 @@ std::string describe(const WorkerFailure& failure) {
   if (!failure.error.empty()) return fmt::format("could not be started: {}", failure.error);
   if (failure.evidence.kind == EvidenceKind::hang) {
     if (!failure.stopped_by_us) return "hangs: " + failure.evidence.text;
-    return fmt::format("hung {} into the round and was stopped ({})", describe(failure.evidence.at),
-                       describe(failure.exit));
+    return fmt::format("hung from {} into the round on and was stopped ({})",
+                       describe(failure.evidence.at), describe(failure.exit));
   }
   if (failure.stopped_by_us) {
     return fmt::format("failed after {} and was stopped ({})", describe(failure.evidence.at),

@@ -73,6 +73,15 @@ void RoundWatch::resume() {
   if (clock_) clock_->resume();
 }
 
+/// Pages are read now and then, and the silence of all workers is waited for, so it is longer than
+/// the time-out.
+std::string RoundWatch::hang_words(const SilentWorker& worker) const {
+  const nanoseconds timeout = config_.watch.progress_timeout;
+  return fmt::format("at {}, silent for {} (--progress-timeout is {}, checked every {})",
+                     place_words(worker.page.step, worker.page.phase), describe(worker.silent_for),
+                     describe(timeout), describe(look_period(timeout)));
+}
+
 std::optional<proto::SlowestWorker> RoundWatch::slowest(Clock::time_point round_began) const {
   const auto seen = progress_ ? progress_->slowest() : std::nullopt;
   if (!seen) return std::nullopt;
@@ -86,9 +95,7 @@ std::optional<proto::SlowestWorker> RoundWatch::slowest(Clock::time_point round_
   hang.progress = {seen->page.step, seen->page.phase};
   hang.evidence.kind = proto::EvidenceKind::hang;
   hang.evidence.at = std::max(nanoseconds(0), Clock::now() - seen->silent_for - round_began);
-  hang.evidence.text =
-      fmt::format("at {}, silent for {}", place_words(seen->page.step, seen->page.phase),
-                  describe(seen->silent_for));
+  hang.evidence.text = hang_words(*seen);
   return slowest;
 }
 
@@ -221,9 +228,7 @@ void RoundWatch::judge(Hang hang) {
   const SilentWorker& culprit = hang.culprit;
   if (blame_suspended(culprit.silent_for)) return;
   const int pid = group_->workers()[static_cast<std::size_t>(culprit.local_rank)].pid;
-  const std::string message =
-      fmt::format("at {}, silent for {}", place_words(culprit.page.step, culprit.page.phase),
-                  describe(culprit.silent_for));
+  const std::string message = hang_words(culprit);
   const std::string what = fmt::format("rank {} hangs: {}", rank(culprit.local_rank), message);
   if (const int tracer = tracer_of(pid); tracer != 0) {
     handlers_.notice(

@@ -58,6 +58,7 @@ class RoundWatch {
  private:
   using Count = std::shared_ptr<std::atomic<std::uint64_t>>;
 
+  [[nodiscard]] std::string hang_words(const SilentWorker& worker) const;
   void count_output(std::vector<OutputSource>& sources);
   void wait();
   void look();

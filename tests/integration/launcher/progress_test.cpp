@@ -55,7 +55,8 @@ TEST_CASE("a worker that makes no progress is named with its step and phase and 
   CHECK(job.status == 1);
   CHECK_THAT(job.err, Contains("ddprun: culprit: rank 1 (local rank 1, pid "));
   CHECK_THAT(job.err, Contains("ddprun: evidence: hang: rank 1: at step 7 in phase \"forward\", "
-                               "silent for "));
+                               "silent for ") &&
+                          Contains(" (--progress-timeout is "));
   CHECK_THAT(job.err, Contains("ddprun: stopped because of it: rank 0"));
   CHECK(report["culprit"]["rank"] == 1);
   CHECK(report["culprit"]["evidence"] == "hang");

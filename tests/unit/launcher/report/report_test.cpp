@@ -61,16 +61,16 @@ TEST_CASE("a hang is reported with step and phase and the head of the stacks") {
                       "at step 5 in phase \"forward\", silent for 30 s", ""};
   culprit.progress = {5, "forward"};
   culprit.stacks = {"by gdb:", "Thread 1:", "#0  poll ()"};
-  CHECK(
-      said(result) ==
-      "ddprun: culprit: rank 1 (local rank 1, pid 4242), hung 2.0 s into the round and was stopped "
-      "(killed by SIGKILL (signal 9))\n"
-      "ddprun: evidence: hang: rank 1: at step 5 in phase \"forward\", silent for 30 s\n"
-      "ddprun: its stacks, by gdb:\n"
-      "    Thread 1:\n"
-      "    #0  poll ()\n"
-      "ddprun: stopped because of it: ranks 0, 2\n"
-      "ddprun: exit code 1 (2 of 2 restarts used)\n");
+  CHECK(said(result) ==
+        "ddprun: culprit: rank 1 (local rank 1, pid 4242), hung from 2.0 s into the round on and "
+        "was stopped "
+        "(killed by SIGKILL (signal 9))\n"
+        "ddprun: evidence: hang: rank 1: at step 5 in phase \"forward\", silent for 30 s\n"
+        "ddprun: its stacks, by gdb:\n"
+        "    Thread 1:\n"
+        "    #0  poll ()\n"
+        "ddprun: stopped because of it: ranks 0, 2\n"
+        "ddprun: exit code 1 (2 of 2 restarts used)\n");
   const auto json = nlohmann::json::parse(launcher::report_json(result, 1, {}));
   CHECK(json["culprit"]["evidence"] == "hang");
   CHECK(json["culprit"]["step"] == 5);
