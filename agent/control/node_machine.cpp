@@ -106,9 +106,17 @@ void NodeMachine::kill_leftovers(Context& context) { take(context, round_->lefto
 
 /// A scheduler signals the workers, too, so they may have succeeded just before. First the core
 /// hears of that: if they were the last ones, the job is a success. If not, this node takes no part
-/// in a new round.
+/// in a new round. Of several signals the first one says what is wished.
 void NodeMachine::leave_once_clear(Context& context) {
-  if (config_.rendezvous) leaves_once_clear_ = std::get<JobSignal>(context.event).signal;
+  if (config_.rendezvous && !leaves_once_clear_)
+    leaves_once_clear_ = std::get<JobSignal>(context.event).signal;
+  kill_leftovers(context);
+}
+
+/// They may have the patience of a success: another node's end, by the same wish of the scheduler,
+/// has stopped the round before the signal came.
+void NodeMachine::leave_clearing(Context& context) {
+  leave(context);
   kill_leftovers(context);
 }
 

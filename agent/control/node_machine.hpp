@@ -123,8 +123,8 @@ class NodeMachine {
   // The handlers of the table.
   void ignore(Context& context);
   void leave(Context& context);
-  void leave_by(Context& context, int signal);
   void leave_once_clear(Context& context);
+  void leave_clearing(Context& context);
   void leave_waiting(Context& context);
   void leave_now(Context& context);
   void kill_leftovers(Context& context);
@@ -157,6 +157,7 @@ class NodeMachine {
   bool pause_or_resume(const JobSignal& signal, NodeActions& actions);
   void end_job(Context& context, proto::Finished finished, bool round_open);
   [[nodiscard]] bool is_same_wish(const JobSignal& signal) const;
+  void leave_by(Context& context, int signal);
   void send_join(Context& context);
   void stop_check(Context& context);
   void begin_stop(Context& context);

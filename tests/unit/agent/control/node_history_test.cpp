@@ -27,6 +27,7 @@ class Job {
       : random_(seed),
         node(1 + static_cast<int>(seed % 3)),
         core_(settings(static_cast<int>(seed % 5)), node.now) {
+    if (seed % 4 < 2) node.config.rendezvous.emplace();
     proto::Join join;
     join.local_world_size = static_cast<int>(node.config.workers.size());
     join.store_addr = "127.0.0.1";
@@ -49,13 +50,15 @@ class Job {
         exit();
         break;
       case 7:
-        if (random_() % 8 == 0) node.signal(random_() % 2 == 0 ? SIGINT : SIGTERM);
+        if (random_() % 8 == 0) ask_to_end(random_() % 2 == 0 ? SIGINT : SIGTERM);
         break;
       case 8:
         node.signal(random_() % 2 == 0 ? SIGTSTP : SIGCONT);
         break;
       case 9:
         node.left = random_() % 3 == 0;
+        node.hold_kill = random_() % 2 == 0;
+        if (random_() % 2 == 0) node.killed();
         if (node.machine.waits_for_leftovers()) node.on(agent::LeftoversSeen{node.left});
         break;
       case 10:
@@ -81,9 +84,10 @@ class Job {
 
   /// The user wants it to end, and nothing is in the way any more.
   void end() {
-    node.left = false;
+    node.left = node.hold_kill = false;
+    node.killed();
     for (int i = 0; i < 60 && node.machine.state() != NodeState::over; ++i) {
-      if (i % 20 == 0) node.signal(SIGTERM);
+      if (i % 20 == 0) ask_to_end(SIGTERM);
       deliver();
       exit();
       if (node.machine.waits_for_leftovers()) node.on(agent::LeftoversSeen{false});
@@ -111,6 +115,11 @@ class Job {
     return ranks;
   }
 
+  void ask_to_end(int signal) {
+    asked_to_end_ = true;
+    node.signal(signal);
+  }
+
   void deliver() {
     if (inbox_.empty()) return;
     const bool ran = !running().empty();
@@ -119,7 +128,10 @@ class Job {
     const auto before = node.machine.round() != nullptr ? node.machine.round()->round.number : -1;
     std::visit([this](const auto& specific) { node.on(specific); }, message);
     const auto* round = node.machine.round();
-    if (round != nullptr && round->round.number != before) CHECK_FALSE(ran);
+    if (round == nullptr || round->round.number == before) return;
+    CHECK_FALSE(ran);
+    // With other nodes the job may go on, but not here.
+    if (node.config.rendezvous) CHECK_FALSE(asked_to_end_);
   }
 
   void exit() {
@@ -168,6 +180,7 @@ class Job {
   }
 
   rdzv::Membership core_;
+  bool asked_to_end_ = false;
   std::deque<proto::MembershipMessage> inbox_;
 };
 

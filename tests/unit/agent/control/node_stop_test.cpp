@@ -180,6 +180,97 @@ TEST_CASE("a node whose workers succeed just before its signal leaves, and no ro
   CHECK(node.machine.state() == NodeState::ending);
 }
 
+TEST_CASE(
+    "a node that is stopped by another one's end and then by its own signal waits for no "
+    "leftovers") {
+  ScriptedNode node(1);
+  node.config.rendezvous.emplace();
+  node.left = true;
+  node.round();
+  node.exits(0, node.kSuccess);
+  node.pass(100ms);
+  node.stop();
+  CHECK(node.machine.state() == NodeState::clearing);
+  node.took();
+  node.signal(SIGTERM);
+  const Did did = node.took();
+  REQUIRE(did.size() > 2);
+  CHECK(did[0] == "send leave SIGTERM");
+  CHECK(did[did.size() - 2] == "kill leftovers within 5 s");
+  CHECK(did.back() == "report the round");
+  CHECK(node.machine.state() == NodeState::ending);
+}
+
+TEST_CASE("a signal while leftovers of a success are killed ends this node's part once they are") {
+  ScriptedNode node(1);
+  node.config.rendezvous.emplace();
+  node.left = node.hold_kill = true;
+  node.round();
+  node.exits(0, node.kSuccess);
+  node.took();
+  const auto left = [&] {
+    const auto& leave = std::get<proto::Leave>(node.sent.back());
+    return leave.signal;
+  };
+  SECTION("SIGTERM takes this node away") {
+    node.signal(SIGTERM);
+    CHECK(node.took() == Did{"kill leftovers within 5 s"});
+    CHECK(node.machine.state() == NodeState::finishing);
+    SECTION("and is told after the success") {
+      node.killed();
+      const Did did = node.took();
+      REQUIRE(did.size() > 2);
+      CHECK(did[0] == "send done");
+      CHECK(did[1] == "send leave SIGTERM");
+      CHECK(node.machine.state() == NodeState::done);
+    }
+    SECTION("or when the round is stopped before, of which no other follows here") {
+      node.stop();
+      const Did did = node.took();
+      REQUIRE(!did.empty());
+      CHECK(did[0] == "send leave SIGTERM");
+      CHECK(did.back() == "report the round");
+      CHECK(std::count(did.begin(), did.end(), "prepare") == 0);
+      CHECK(node.machine.round()->stop_signal == SIGTERM);
+      CHECK(node.machine.state() == NodeState::ending);
+      node.killed();
+      CHECK(node.took().empty());
+      node.round(1);
+      CHECK(node.took().empty());
+    }
+    SECTION("or not at all when the job has ended") {
+      node.finished();
+      CHECK(node.took() == Did{"end the job, its round is open"});
+      node.killed();
+      CHECK(node.took().empty());
+    }
+    SECTION("and a second one changes nothing before") {
+      node.pass(1s);
+      node.signal(SIGTERM);
+      CHECK(node.took().empty());
+      node.killed();
+      CHECK(left() == SIGTERM);
+      node.pass(1s);
+      node.took();
+      node.signal(SIGTERM);
+      CHECK(node.took() == Did{"end the job, its round is open"});
+    }
+  }
+  SECTION("SIGINT ends the job, also where a SIGTERM follows") {
+    node.signal(SIGINT);
+    if (GENERATE(false, true)) {
+      node.pass(1s);
+      node.signal(SIGTERM);
+    }
+    node.killed();
+    CHECK(left() == SIGINT);
+    CHECK(
+        node.took().back() ==
+        "notice: SIGINT: ending the job on all nodes; a second SIGINT does not wait for the other "
+        "nodes");
+  }
+}
+
 TEST_CASE("what workers leave that a second Ctrl-C has killed is killed at once") {
   ScriptedNode node(1);
   node.left = true;

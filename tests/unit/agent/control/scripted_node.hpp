@@ -68,6 +68,12 @@ class ScriptedNode {
     on(proto::Stop{machine.round() != nullptr ? machine.round()->round.number : 0, "", final, false,
                    may_save});
   }
+  /// What `hold_kill` held back: SIGKILL has ended them, or is given up.
+  void killed() {
+    if (!std::exchange(kills_, false)) return;
+    left = stuck;
+    on(agent::LeftoversSeen{left});
+  }
   void exits(int local_rank, ExitStatus exit) {
     on(agent::WorkerExited{local_rank, exit, false, false});
   }
@@ -86,6 +92,7 @@ class ScriptedNode {
   agent::NodeMachine machine{config};
   std::string problem;  // of the next preparation
   bool hold_start = false;
+  bool hold_kill = false;  // of leftovers
   int cannot_start = -1;
   bool left = false;   // the workers have left processes
   bool stuck = false;  // which SIGKILL does not end
@@ -149,8 +156,8 @@ class ScriptedNode {
   }
   void obey(const agent::KillLeftovers& action) {
     note(fmt::format("kill leftovers within {}", in_seconds(action.limit)));
-    left = stuck;
-    on(agent::LeftoversSeen{left});
+    kills_ = true;
+    if (!hold_kill) killed();
   }
   void obey(const agent::ReportRound&) {
     note("report the round");
@@ -169,6 +176,7 @@ class ScriptedNode {
     note(action.round_open ? "end the job, its round is open" : "end the job");
   }
 
+  bool kills_ = false;
   std::deque<agent::NodeEvent> events_;
   std::vector<std::string> took_;
 };
