@@ -95,14 +95,16 @@ class Slurm(SlurmTest):
     def test_a_sigterm_also_ends_a_node_whose_workers_have_just_succeeded(self):
         # It waits for what they have left. Slurm's SIGTERM reaches workers, too, and some end well by it.
         worker = '[ $RANK != 0 ] || { (trap "" TERM; exec sleep 600) & exit 0; }; exec sleep 600'
-        job = self.begin("srun", "-N3", ONE_EACH, "--job-name=sleepers", DDPRUN, "--grace-period=2", "--no-python",
-                         "sh", "-c", worker)
-        until(lambda: len(running("sleep")) == 3 and not running("sh"), 60, "three sleepers")
+        said = self.folder / "said"
+        job = self.begin("srun", "-N3", ONE_EACH, "--job-name=sleepers", f"--output={said}", DDPRUN, "--grace-period=30",
+                         "--no-python", "sh", "-c", worker)
+        until(lambda: len(running("sleep")) == 3 and said.exists() and "left processes running" in said.read_text(), 60,
+              "three sleepers, one of them left by its worker")
         began = time.monotonic()
         self.output_of("scancel", "--signal=TERM", "--name=sleepers")
         out, _ = job.communicate(timeout=60)
-        self.assertEqual(out.count("Exited with exit code 143"), 3, out)
-        self.assertLess(time.monotonic() - began, 15, out)
+        self.assertEqual(out.count("Exited with exit code 143"), 3, out + said.read_text())
+        self.assertLess(time.monotonic() - began, 15, out + said.read_text())
 
     def test_an_interrupted_srun_ends_everything_on_all_nodes(self):
         job = self.start_sleepers()
