@@ -59,6 +59,18 @@ class ManyNodes {
   [[nodiscard]] std::string gate() const { return (folder_ / "gate").string(); }
   void open_gate() const { std::ofstream(folder_ / "gate") << "x"; }
 
+  /// Its workers that live, of all nodes.
+  [[nodiscard]] std::vector<pid_t> workers() const {
+    auto found = processes_with(job.mark_entry());
+    std::erase_if(found, [](pid_t pid) {
+      std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+      std::string name;
+      std::getline(file, name);
+      return name != "meeting_worker";
+    });
+    return found;
+  }
+
   /// All have ended; nothing of the job is left.
   std::vector<ChildResult> wait() {
     std::vector<ChildResult> results;

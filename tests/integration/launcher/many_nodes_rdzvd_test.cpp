@@ -25,15 +25,7 @@ TEST_CASE("without an answer for a lease the workers are killed, and the job goe
   for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
   rdzvd.signal(SIGSTOP);
   for (Child& node : job.nodes) REQUIRE(says(node, "does not answer"));
-  REQUIRE(eventually([&] {
-    const auto left = processes_with(job.job.mark_entry());
-    return std::none_of(left.begin(), left.end(), [](pid_t pid) {
-      std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
-      std::string name;
-      std::getline(file, name);
-      return name == "meeting_worker";
-    });
-  }));
+  REQUIRE(eventually([&] { return job.workers().empty(); }));
   rdzvd.signal(SIGCONT);
   for (Child& node : job.nodes) REQUIRE(node.wait_for_output("round=1"));
   job.open_gate();

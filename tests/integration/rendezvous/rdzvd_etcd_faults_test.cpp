@@ -16,7 +16,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// What there is of a key, without those of our own prefix that change.
+/// Of a key: any write to it changes its revision, also one of the same value.
 struct Known {
   std::string value;
   rdzv::EtcdRevision revision = 0;
@@ -173,7 +173,7 @@ TEST_CASE("an etcd with an alarm is named once, with the alarm and what to do") 
   check_told_once({"--journal=" + etcd.place()}, "etcd at " + etcd.endpoints() + " " + expected);
 }
 
-TEST_CASE("a leader that finds its etcd forbidden ends in order, and says why") {
+TEST_CASE("a leader of which the etcd raises an alarm ends in order, and says why") {
   EtcdCluster job(1, 1);
   raise_alarm(job.etcd, "CORRUPT");
   CHECK(job.rdzvd[0]->child.wait_for([](const auto&, const auto& err) {

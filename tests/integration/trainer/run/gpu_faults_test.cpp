@@ -92,7 +92,7 @@ TEST_CASE(
                     0, "0:40", "DDPRUN_EMULATED_BLOCKS");
     CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
     CHECK_THAT(result.job.err, Contains("train: error: rank 0: the launch of a ") &&
-                                   Contains(" has not returned for 1"));
+                                   Contains(" has not returned for 10."));
   }
 }
 
