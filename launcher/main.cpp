@@ -90,8 +90,8 @@ void write_report(const std::string& path, const std::string& json,
   warn(level, "cannot write report " + path + ": " + std::strerror(result.error));
 }
 
-// A report of an earlier job must not outlive this one. A path that is wrong from the start costs
-// the job least now.
+// A report of an earlier job must not outlive this one. A wrong path ends ddprun here: at
+// the end, the report of a long job would be lost.
 std::optional<launcher::LaunchError> empty_report(const std::string& path) {
   const auto result = launcher::empty_report_file(path);
   if (result.error == 0) return std::nullopt;

@@ -268,9 +268,10 @@ void NodeMachine::announce_wait(Context& context) {
               ? fmt::format("; the job starts with these in {} s", left)
               : fmt::format("; without more the job ends in {} s", left);
   if (waiting.for_past_workers) {
-    line += waiting.nodes < waiting.max_nodes
-                ? " (the rendezvous is new: missing nodes may still run workers of before)"
-                : " (the rendezvous is new: workers of the one before may still run)";
+    line +=
+        waiting.nodes < waiting.max_nodes
+            ? " (the rendezvous is new: missing nodes may still run workers of the previous one)"
+            : " (the rendezvous is new: workers of the previous one may still run)";
   }
   context.act(Notice{std::move(line)});
 }

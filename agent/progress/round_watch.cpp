@@ -73,13 +73,13 @@ void RoundWatch::resume() {
   if (clock_) clock_->resume();
 }
 
-/// Pages are read now and then, and the silence of all workers is waited for, so it is longer than
-/// the time-out.
+/// Pages are read only now and then, and the silence of all workers is waited for: so `silent for`
+/// is longer than the time-out.
 std::string RoundWatch::hang_words(const SilentWorker& worker) const {
   const nanoseconds timeout = config_.watch.progress_timeout;
   return fmt::format("at {}, silent for {} (--progress-timeout is {}, checked every {})",
                      place_words(worker.page.step, worker.page.phase), describe(worker.silent_for),
-                     describe(timeout), describe(look_period(timeout)));
+                     describe(timeout), describe(period_));
 }
 
 std::optional<proto::SlowestWorker> RoundWatch::slowest(Clock::time_point round_began) const {

@@ -124,6 +124,7 @@ inline constexpr std::array kFailureRows = {
         .group = OptionGroup::failures,
         .placeholder = "FILE",
         .help = "Write how the job ended to FILE, as JSON",
+        .more = "If FILE can't be made, nothing is started.",
         .example = "ddprun --report=report.json --nproc-per-node=2 train.py",
     },
     OptionRow{

@@ -68,7 +68,8 @@ std::string about_crash_of_python(const proto::WorkerFailure& failure, const Job
   const bool crashed =
       std::find(kCrashes.begin(), kCrashes.end(), failure.exit.value) != kCrashes.end();
   if (!crashed || failure.stopped_by_us || facts.python.empty() || facts.shows_crashes ||
-      mentions(failure, {"Fatal Python error", "most recent call first", "Traceback (most recent"}))
+      mentions(failure, {"Fatal Python error", "most recent call first", "Traceback (most recent",
+                         "terminate called without an active exception"}))
     return "";
   return "PYTHONFAULTHANDLER=1 ddprun ... shows the Python lines where it crashed";
 }

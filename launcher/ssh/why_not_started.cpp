@@ -22,38 +22,39 @@ bool contains(std::string_view text, std::string_view part) {
 
 /// A word of a command line to type.
 std::string word_to_type(const std::string& word) {
-  if (!word.empty() && word.find_first_of(" \t\"'\\$&;()<>|*?#~`") == std::string::npos)
-    return word;
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
 
-/// `ssh-copy-id` with those options of `ssh` that it has, too, and that decide which host and which
-/// files are meant. Empty: another program connects.
+/// `ssh-copy-id` with those options of `ssh` that decide which user, host and key are meant.
+/// Empty: another program connects.
 std::string copy_id_command(const std::string& ssh) {
   const auto words = words_of_command(ssh, "--ssh");
   if (!words || words->front().substr(words->front().rfind('/') + 1) != "ssh") return "";
   std::string command = "ssh-copy-id";
   for (std::size_t at = 1; at < words->size(); ++at) {
     const std::string& word = (*words)[at];
-    const bool has_option = word.size() > 1 && word[0] == '-' && contains("poF", word.substr(1, 1));
-    if (!has_option) continue;
+    const char letter = word.size() > 1 && word[0] == '-' ? word[1] : '\0';
+    if (letter == '\0' || std::string_view("poFilJ").find(letter) == std::string_view::npos)
+      continue;
     std::string value = word.substr(2);
     if (value.empty() && at + 1 < words->size()) value = (*words)[++at];
-    command += " " + word.substr(0, 2) + " " + word_to_type(value);
+    if (letter == 'l' || letter == 'J')  // which ssh-copy-id has not
+      command += " -o " + word_to_type((letter == 'l' ? "User=" : "ProxyJump=") + value);
+    else
+      command += " " + word.substr(0, 2) + " " + word_to_type(value);
   }
   return command;
 }
 
 std::string remedy_for(const std::string& host, const std::string& ssh, std::string_view words) {
-  if (contains(words, "Host key verification failed")) {
-    const char quote = contains(ssh, "\"") ? '\'' : '"';
-    return fmt::format(
-        "; connect once by hand ({0} {1}) to accept its key, or type "
-        "--ssh={2}{0} -o StrictHostKeyChecking=accept-new{2}",
-        ssh, host, quote);
-  }
+  if (contains(words, "Host key verification failed"))
+    return fmt::format("; connect once by hand ({} {}) to accept its key, or type --ssh={}", ssh,
+                       host, word_to_type(ssh + " -o StrictHostKeyChecking=accept-new"));
   if (contains(words, "Permission denied")) {
     const std::string command = copy_id_command(ssh);
     return fmt::format(

@@ -18,7 +18,9 @@ inline constexpr std::array kExitCodeTexts = {
     ExitCodeText{kExitSuccess,
                  "All workers ended with 0, or there was nothing to start (--help, --dry-run)"},
     ExitCodeText{kExitOutput, "A text (--help, --dry-run) could not be written to stdout"},
-    ExitCodeText{kExitUsage, "The command line is wrong; nothing was started"},
+    ExitCodeText{
+        kExitUsage,
+        "The command line is wrong, or a file that it names can't be made; nothing was started"},
     ExitCodeText{kExitNoRound,
                  "The job could not start or go on: too few nodes joined, a port is in use, a "
                  "limit of files or threads is too low"},

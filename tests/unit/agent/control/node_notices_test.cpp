@@ -114,14 +114,14 @@ TEST_CASE("a wait for workers of an earlier rendezvous has its reason in the lin
   node.on(std::move(waiting));
   CHECK(node.took() ==
         Did{"notice: 1 of 1 to 2 nodes have joined; the job starts with these in 16 s (the "
-            "rendezvous is new: missing nodes may still run workers of before)"});
+            "rendezvous is new: missing nodes may still run workers of the previous one)"});
   waiting.nodes = 2;
   waiting.min_nodes = waiting.max_nodes = 2;
   waiting.left = 16s;
   waiting.for_past_workers = true;
   node.on(std::move(waiting));
   CHECK(node.took() == Did{"notice: 2 of 2 nodes have joined; the job starts with these in 16 s "
-                           "(the rendezvous is new: workers of the one before may still run)"});
+                           "(the rendezvous is new: workers of the previous one may still run)"});
 }
 
 TEST_CASE("the reason for which a round ended is printed once, also if the nodes then wait") {

@@ -46,6 +46,10 @@ TEST_CASE("for the doctor the Python is named in which ddprun is installed") {
         kFound + "python3.11 -m ddprun.doctor?");
   CHECK(told(with_package("lib/python3.11/dist-packages/")) ==
         kFound + "python3.11 -m ddprun.doctor?");
+  CHECK(told(FakeFiles()
+                 .folder("/opt/ddprun/lib64/python3.9")
+                 .text("/opt/ddprun/lib64/python3.9/site-packages/ddprun/doctor.py")) ==
+        kFound + "python3.9 -m ddprun.doctor?");
   CHECK(told(with_package("")) == kFound + "PYTHONPATH=/opt/ddprun python3 -m ddprun.doctor?");
 }
 

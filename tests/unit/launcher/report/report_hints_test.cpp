@@ -70,7 +70,11 @@ TEST_CASE("a crash of Python that left no stack names the variable that shows on
   CHECK_FALSE(has(said(result), hint));
   result.finished.verdict->culprit.failure.last_lines = {"Fatal Python error: Segmentation fault"};
   CHECK_FALSE(has(said(result, facts), hint));
-  result.finished.verdict->culprit.failure.last_lines = {};
+  result = failed({true, SIGABRT, true});
+  result.finished.verdict->culprit.failure.last_lines = {
+      "terminate called without an active exception"};
+  CHECK_FALSE(has(said(result, facts), hint));  // at the end of PyTorch, which has its own hint
+  result = failed({true, SIGSEGV, false});
   result.finished.verdict->culprit.failure.stopped_by_us = true;
   CHECK_FALSE(has(said(result, facts), hint));
   facts.shows_crashes = true;

@@ -273,13 +273,15 @@ TEST_CASE("remedies are typed with the user's own ssh command") {
   };
   const std::string key = "Host key verification failed.";
   CHECK_THAT(why("ssh -p 22022", 255, key),
-             Contains("by hand (ssh -p 22022 b2) to accept its key, or type --ssh=\"ssh -p 22022 "
-                      "-o StrictHostKeyChecking=accept-new\""));
+             Contains("by hand (ssh -p 22022 b2) to accept its key, or type --ssh='ssh -p 22022 "
+                      "-o StrictHostKeyChecking=accept-new'"));
   CHECK_THAT(why("ssh -i \"a key\"", 255, key),
              Contains("--ssh='ssh -i \"a key\" -o StrictHostKeyChecking=accept-new'"));
   const std::string denied = "me@b2: Permission denied (publickey).";
   CHECK_THAT(why("/usr/bin/ssh -4 -p 22022 -oUser=me -o 'ProxyCommand=nc %h' -F cfg", 255, denied),
              Contains("(ssh-copy-id -p 22022 -o User=me -o 'ProxyCommand=nc %h' -F cfg b2)"));
+  CHECK_THAT(why("ssh -l me -i id -J gate -oPort=1", 255, denied),
+             Contains("(ssh-copy-id -o User=me -i id -o ProxyJump=gate -o Port=1 b2)"));
   CHECK_THAT(why("tsh ssh", 255, denied),
              Contains("give your key to the host, and") && !Contains("ssh-copy-id"));
   CHECK_THAT(why("ssh -p 22022", 1, ""), Contains("try ssh -p 22022 b2 true, which must succeed"));
