@@ -44,7 +44,7 @@ class BenchNccl(unittest.TestCase):
     def test_a_peer_that_hangs_ends_it_at_the_deadline(self):
         done = self.bench(2, "--max-bytes=8", "--timeout=2", DDPRUN_FAKE_NCCL="1:hang=5")
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, "bench_nccl: error: rank [01] has waited 2.000 s for the sum of bucket 0")
+        self.assertRegex(done.stderr, r"bench_nccl: error: rank [01] has waited 2\.\d+ s for the sum of bucket 0")
 
     def test_what_cannot_work_is_refused_with_what_to_do(self):
         for workers, options, expected in (
