@@ -88,7 +88,7 @@ TEST_CASE("the job's secret comes to the hosts on stdin, and no process shows it
   CHECK(hosts.nothing_left());
 }
 
-TEST_CASE("a launcher whose stdin is closed or empty runs its job, and stdin stays no socket") {
+TEST_CASE("a launcher with a closed or empty stdin runs its job, and stdin stays no socket") {
   const std::string redirection = GENERATE("<&-", "</dev/null");
   CAPTURE(redirection);
   SshHosts hosts;

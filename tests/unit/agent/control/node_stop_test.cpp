@@ -160,7 +160,8 @@ TEST_CASE("what succeeded workers leave gets the grace period and is killed afte
   CHECK_FALSE(node.machine.deadline());
 }
 
-TEST_CASE("a node whose workers succeed just before its signal leaves, and no round starts there") {
+TEST_CASE(
+    "a node leaves where its workers succeed just before its signal, and no round starts there") {
   ScriptedNode node(1);
   node.config.rendezvous.emplace();
   node.left = true;
