@@ -49,16 +49,16 @@ std::string worker_text(int rank, const std::string& node, int local_rank, int p
 }
 
 std::string suspects_headline(const proto::Verdict& verdict) {
-  std::string who = proto::name_of_suspects(verdict);
-  if (who.empty()) return "";
+  std::string names = proto::name_of_suspects(verdict);
+  if (names.empty()) return "";
   const bool one = verdict.suspects.size() == 1;
   if (one) {
     const proto::Suspect& suspect = verdict.suspects.front();
-    who = worker_text(suspect.rank, suspect.node, suspect.worker.local_rank, suspect.worker.pid);
+    names = worker_text(suspect.rank, suspect.node, suspect.worker.local_rank, suspect.worker.pid);
   }
   return fmt::format(
-      "ddprun: culprit: probably {}, which {} still running when rank {} timed out waiting\n", who,
-      one ? "was" : "were", first_timed_out(verdict));
+      "ddprun: culprit: probably {}, which {} still running when rank {} timed out waiting\n",
+      names, one ? "was" : "were", first_timed_out(verdict));
 }
 
 std::string suspects_text(const proto::Verdict& verdict) {

@@ -16,21 +16,14 @@
 #include <thread>
 
 #include "base/unique_handle.hpp"
+#include "tests/support/bound_socket.hpp"
 
 namespace ddprun::test {
 
 class OldEtcd {
  public:
-  OldEtcd() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in addr{};
-    addr.sin_family = AF_INET;
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof addr;
-    auto* const any = reinterpret_cast<sockaddr*>(&addr);
-    REQUIRE(bind(listener_.get(), any, length) == 0);
-    REQUIRE(listen(listener_.get(), 8) == 0);
-    REQUIRE(getsockname(listener_.get(), any, &length) == 0);
-    place_ = "127.0.0.1:" + std::to_string(ntohs(addr.sin_port));
+  OldEtcd() {
+    REQUIRE(listen(listener_.socket.get(), 8) == 0);
     thread_ = std::thread([this] { serve(); });
   }
   ~OldEtcd() {
@@ -41,7 +34,7 @@ class OldEtcd {
   OldEtcd& operator=(const OldEtcd&) = delete;
 
   /// HOST:PORT.
-  [[nodiscard]] const std::string& place() const { return place_; }
+  [[nodiscard]] std::string place() const { return "127.0.0.1:" + std::to_string(listener_.port); }
 
  private:
   [[nodiscard]] static bool is_readable(int fd) {
@@ -50,8 +43,8 @@ class OldEtcd {
   }
   void serve() const {
     while (!is_over_) {
-      if (!is_readable(listener_.get())) continue;
-      const UniqueFd asker(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!is_readable(listener_.socket.get())) continue;
+      const UniqueFd asker(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (asker) answer(asker.get());
     }
   }
@@ -71,8 +64,7 @@ class OldEtcd {
     [[maybe_unused]] const auto sent = send(asker, kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL);
   }
 
-  const UniqueFd listener_;
-  std::string place_;
+  const BoundSocket listener_ = bound_socket();
   std::atomic<bool> is_over_{false};
   std::thread thread_;
 };

@@ -16,6 +16,7 @@
 
 #include "base/unique_handle.hpp"
 #include "rendezvous/etcd/etcd_client.hpp"
+#include "tests/support/bound_socket.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -24,19 +25,11 @@ namespace ddprun::test {
 
 /// Ports that were free when they were asked for, all different.
 inline std::vector<std::uint16_t> free_ports(std::size_t count) {
-  std::vector<UniqueFd> sockets;
+  std::vector<BoundSocket> sockets;
   std::vector<std::uint16_t> ports;
   for (std::size_t i = 0; i < count; ++i) {
-    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in addr{};
-    addr.sin_family = AF_INET;
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof addr;
-    auto* const any = reinterpret_cast<sockaddr*>(&addr);
-    REQUIRE(bind(fd.get(), any, length) == 0);
-    REQUIRE(getsockname(fd.get(), any, &length) == 0);
-    ports.push_back(ntohs(addr.sin_port));
-    sockets.push_back(std::move(fd));
+    sockets.push_back(bound_socket());
+    ports.push_back(sockets.back().port);
   }
   return ports;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/unique_handle.hpp"
+#include "tests/support/bound_socket.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/job.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -23,17 +24,7 @@
 namespace ddprun::test {
 
 /// Free when it was asked for. Several agents must be told the same port beforehand.
-inline std::uint16_t free_port() {
-  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in addr{};
-  addr.sin_family = AF_INET;
-  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof addr;
-  auto* const any = reinterpret_cast<sockaddr*>(&addr);
-  REQUIRE(bind(fd.get(), any, length) == 0);
-  REQUIRE(getsockname(fd.get(), any, &length) == 0);
-  return ntohs(addr.sin_port);
-}
+inline std::uint16_t free_port() { return bound_socket().port; }
 
 class ManyNodes {
  public:

@@ -18,20 +18,13 @@ namespace {
 /// A rendezvous that exchanges hellos with one agent and then answers nothing.
 class SilentService {
  public:
-  SilentService() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in addr{};
-    addr.sin_family = AF_INET;
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof addr;
-    REQUIRE(bind(listener_.get(), reinterpret_cast<sockaddr*>(&addr), sizeof addr) == 0);
-    REQUIRE(listen(listener_.get(), 8) == 0);
-    REQUIRE(getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&addr), &length) == 0);
-    port = ntohs(addr.sin_port);
-    limit_waits(listener_.get());
+  SilentService() {
+    REQUIRE(listen(listener_.socket.get(), 8) == 0);
+    limit_waits(listener_.socket.get());
   }
   /// Until the agent has sent its first message.
   void meet() {
-    agent_ = UniqueFd(accept(listener_.get(), nullptr, nullptr));
+    agent_ = UniqueFd(accept(listener_.socket.get(), nullptr, nullptr));
     REQUIRE(agent_);
     limit_waits(agent_.get());
     proto::ControlChannel channel({proto::Side::service, proto::rendezvous_hello(), "", false});
@@ -60,8 +53,7 @@ class SilentService {
     while (count > 0);
     return count == 0 ? 0 : errno;
   }
-
-  int port = 0;
+  [[nodiscard]] int port() const { return listener_.port; }
 
  private:
   static void limit_waits(int fd) {
@@ -69,7 +61,7 @@ class SilentService {
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
 
-  UniqueFd listener_;
+  const BoundSocket listener_ = bound_socket();
   UniqueFd agent_;
 };
 
@@ -79,8 +71,8 @@ TEST_CASE("a node with a killed ddprun ends its connection in order, whatever it
   SilentService service;
   Job job;
   Child node({program("ddprun"), "--nnodes=2", "--rdzv-backend=c10d",
-              "--rdzv-endpoint=127.0.0.1:" + std::to_string(service.port), "--rdzv-conf=is_host=0",
-              "true"},
+              "--rdzv-endpoint=127.0.0.1:" + std::to_string(service.port()),
+              "--rdzv-conf=is_host=0", "true"},
              job.settings());
   service.meet();
   pid_t agent = -1;

@@ -39,6 +39,20 @@ inline agent::AgentResult failed(ExitStatus exit) {
   return result;
 }
 
+/// Rank 1 of three failed because it had waited too long for rank 0, which still ran.
+inline agent::AgentResult timed_out_waiting() {
+  agent::AgentResult result = failed({false, 1, false});
+  auto& verdict = *result.finished.verdict;
+  verdict.culprit.failure.evidence = {proto::EvidenceKind::exception_line,
+                                      2400ms,
+                                      "RuntimeError: Timed out waiting 8000ms",
+                                      "Timed out waiting",
+                                      false,
+                                      true};
+  verdict.suspects = {{"local", 0, {0, 4241, {}, {}}}};
+  return result;
+}
+
 inline std::string said(const agent::AgentResult& result, const launcher::JobFacts& facts = {}) {
   return launcher::report(result, launcher::exit_code(result), facts);
 }

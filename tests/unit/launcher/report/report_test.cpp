@@ -16,6 +16,7 @@ using test::ended;
 using test::failed;
 using test::has;
 using test::said;
+using test::timed_out_waiting;
 using Ending = proto::Finished::Outcome;
 
 TEST_CASE("a success after restarts reports the lost time") {
@@ -172,15 +173,9 @@ TEST_CASE("workers that fail alike are no victims and are counted") {
 }
 
 TEST_CASE("a worker that others timed out waiting for is named with its stacks") {
-  agent::AgentResult result = failed({false, 1, false});
+  agent::AgentResult result = timed_out_waiting();
   auto& verdict = *result.finished.verdict;
-  verdict.culprit.failure.evidence = {proto::EvidenceKind::exception_line,
-                                      2400ms,
-                                      "RuntimeError: Timed out waiting 8000ms",
-                                      "Timed out waiting",
-                                      false,
-                                      true};
-  verdict.suspects = {{"local", 0, {0, 4241, {}, {"by gdb:", "Thread 1:", "#0  read ()"}}}};
+  verdict.suspects[0].worker.stacks = {"by gdb:", "Thread 1:", "#0  read ()"};
   CHECK(has(said(result),
             "Timed out waiting 8000ms (it timed out waiting for another worker)\n"
             "ddprun: rank 0 was still running: it probably hangs (--progress-timeout would make "

@@ -12,27 +12,10 @@ using namespace ddprun;
 using namespace std::chrono_literals;
 using test::has;
 using test::said;
-
-namespace {
-
-/// Rank 1 of three timed out; rank 0 still ran.
-agent::AgentResult others_timed_out() {
-  agent::AgentResult result = test::failed({false, 1, false});
-  auto& verdict = *result.finished.verdict;
-  verdict.culprit.failure.evidence = {proto::EvidenceKind::exception_line,
-                                      2400ms,
-                                      "RuntimeError: Timed out waiting 8000ms",
-                                      "Timed out waiting",
-                                      false,
-                                      true};
-  verdict.suspects = {{"local", 0, {0, 4241, {}, {}}}};
-  return result;
-}
-
-}  // namespace
+using test::timed_out_waiting;
 
 TEST_CASE("the first line names the worker that still ran when another one timed out") {
-  const agent::AgentResult result = others_timed_out();
+  const agent::AgentResult result = timed_out_waiting();
   CHECK(said(result).starts_with(
       "ddprun: culprit: probably rank 0 (local rank 0, pid 4241), which was still running when "
       "rank 1 timed out waiting\n"
@@ -43,7 +26,7 @@ TEST_CASE("the first line names the worker that still ran when another one timed
 }
 
 TEST_CASE("the first line names the node of a worker that still ran") {
-  agent::AgentResult result = others_timed_out();
+  agent::AgentResult result = timed_out_waiting();
   auto& verdict = *result.finished.verdict;
   verdict.suspects[0].node = "node2";
   CHECK(has(said(result), "probably rank 0 (node2, local rank 0, pid 4241), which was"));
@@ -51,7 +34,7 @@ TEST_CASE("the first line names the node of a worker that still ran") {
 }
 
 TEST_CASE("of many workers that still ran the first line names a few") {
-  agent::AgentResult result = others_timed_out();
+  agent::AgentResult result = timed_out_waiting();
   auto& verdict = *result.finished.verdict;
   verdict.suspects.push_back({"local", 2, {2, 4243, {}, {}}});
   CHECK(has(said(result),
@@ -64,7 +47,7 @@ TEST_CASE("of many workers that still ran the first line names a few") {
 }
 
 TEST_CASE("the first line names the worker that timed out, also if another one failed first") {
-  agent::AgentResult result = others_timed_out();
+  agent::AgentResult result = timed_out_waiting();
   auto& verdict = *result.finished.verdict;
   proto::FailedWorker other = verdict.culprit;
   other.rank = 2;
@@ -76,14 +59,14 @@ TEST_CASE("the first line names the worker that timed out, also if another one f
 }
 
 TEST_CASE("a worker that was suspended is not in the first line") {
-  agent::AgentResult result = others_timed_out();
+  agent::AgentResult result = timed_out_waiting();
   result.finished.verdict->suspects[0].worker.suspended = true;
   CHECK(said(result).starts_with("ddprun: culprit: rank 1 (local rank 1, pid 4242), exited"));
   CHECK_FALSE(has(proto::describe(*result.finished.verdict), "hangs"));
 }
 
 TEST_CASE("of a Python worker under gdb the first thread is shown and the others are counted") {
-  agent::AgentResult result = others_timed_out();
+  agent::AgentResult result = timed_out_waiting();
   auto& stacks = result.finished.verdict->suspects[0].worker.stacks;
   stacks = {"by gdb:", "Thread 1:", "#0  select ()", "    (3 frames of Python's interpreter)"};
   CHECK_FALSE(has(said(result), "more"));
