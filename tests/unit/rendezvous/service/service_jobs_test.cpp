@@ -107,6 +107,18 @@ TEST_CASE("nodes that wait hear of one without the secret, and not more often th
   CHECK(service.messages == messages + 2);
 }
 
+TEST_CASE(
+    "a node that begins to wait hears of one that was refused before, when that tries again") {
+  ServiceScript service;
+  const auto a = service.begin("a");  // its join is still to come
+  service.refuse("job", "10.0.0.7");
+  CHECK(service.last<proto::Remark>(a) == nullptr);
+  service.say(a, 1, ServiceScript::join_of("a", nodes(2, 2)));
+  service.now += 1s;
+  service.refuse("job", "10.0.0.7");
+  CHECK(service.last<proto::Remark>(a) != nullptr);
+}
+
 TEST_CASE("nodes that wait hear of one without --rdzv-tls") {
   ServiceScript service;
   const auto a = service.join("a", nodes(2, 2), "job");
