@@ -232,7 +232,7 @@ class Membership {
   bool take_answer(Context& context);
   void refuse_unsound(Members::iterator member, const proto::Checked& checked, Context& context);
   void note_unsound(const std::string& node, const std::string& reason);
-  void count_failed_round(const proto::AgentId& culprit);
+  void count_failed_round(const proto::AgentId& node);
   [[nodiscard]] bool gives_way(const Member& member) const;
   void step_back(Members::value_type& member, Context& context);
   void tell_spare(const proto::AgentId& agent, int nodes, std::string reason,

@@ -14,9 +14,9 @@ using proto::AgentId;
 
 /// `culprit`: the node on which the round failed first; empty: it ended otherwise, which ends each
 /// row.
-void Membership::count_failed_round(const AgentId& culprit) {
+void Membership::count_failed_round(const AgentId& node) {
   for (auto& [id, member] : members_)
-    member.failed_rounds = id == culprit ? member.failed_rounds + 1 : 0;
+    member.failed_rounds = id == node ? member.failed_rounds + 1 : 0;
 }
 
 /// One that insists on its rank leaves a place that no other node could take.
@@ -32,8 +32,7 @@ void Membership::step_back(Members::value_type& entry, Context& context) {
   std::string reason =
       fmt::format("gave its place to a spare: {} rounds in a row failed first on this node",
                   member.failed_rounds);
-  if (last_culprit_)
-    reason += "; the last one: " + describe(*last_culprit_).substr(0, kUnsoundTextBytesMax);
+  if (last_culprit_) reason += "; the last one: " + reason_.substr(0, kUnsoundTextBytesMax);
   note_unsound(member.node.name, reason);
   std::string line = fmt::format("{} {}", label(entry), reason);
   context.actions.warnings.push_back(line);

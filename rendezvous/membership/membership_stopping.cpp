@@ -195,7 +195,7 @@ void Membership::judge_round(Context& context) {
     return;
   }
   reason_ = describe(verdict);
-  count_failed_round(verdict.culprit.agent);
+  count_failed_round(failed_node(verdict));
   last_culprit_ = without_lines(std::move(verdict.culprit));
   if (decision.delay.count() > 0) announce_restart(context, decision.delay);
   start_forming(context, std::chrono::duration_cast<Clock::duration>(decision.delay));

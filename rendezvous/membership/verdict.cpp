@@ -10,6 +10,7 @@
 
 #include "base/assert.hpp"
 #include "base/exit_codes.hpp"
+#include "proto/failure_text.hpp"
 
 namespace ddprun::rdzv {
 
@@ -187,6 +188,15 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
     (alike ? verdict.alike : verdict.victims).push_back(std::move(worker));
   }
   return verdict;
+}
+
+proto::AgentId failed_node(const proto::Verdict& verdict) {
+  if (proto::name_of_suspects(verdict).empty()) return verdict.culprit.agent;
+  const proto::AgentId& first = verdict.suspects.front().agent;
+  const bool all_there =
+      std::all_of(verdict.suspects.begin(), verdict.suspects.end(),
+                  [&](const proto::Suspect& suspect) { return suspect.agent == first; });
+  return all_there ? first : proto::AgentId{};
 }
 
 int exit_code_of(const proto::Verdict& verdict) {

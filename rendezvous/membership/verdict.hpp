@@ -33,6 +33,10 @@ namespace ddprun::rdzv {
 proto::Verdict judge(std::vector<proto::FailedWorker> failed,
                      std::vector<proto::Suspect> still_ran = {});
 
+/// On which node the round failed: the culprit's, or, where that only waited for one that probably
+/// hangs, the node of that one. Empty: several nodes have workers that may hang.
+proto::AgentId failed_node(const proto::Verdict& verdict);
+
 /// Of the job that the culprit ends, as docs/exit-codes.md has it.
 int exit_code_of(const proto::Verdict& verdict);
 

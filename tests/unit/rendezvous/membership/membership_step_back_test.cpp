@@ -1,6 +1,7 @@
 // A node on which round after round fails first gives its place to a spare.
 #include <catch2/catch.hpp>
 
+#include "rendezvous/membership/verdict.hpp"
 #include "tests/unit/rendezvous/membership/script.hpp"
 
 using namespace std::chrono_literals;
@@ -126,6 +127,30 @@ TEST_CASE("a row of failures ends") {
   CHECK(job.warnings.empty());
   job.fail_on("a");
   CHECK(job.in_round().front() == "b");
+}
+
+TEST_CASE("a node of which the worker only waited for one that hangs does not give way for it") {
+  Failing job(stepping_back(2, 2));
+  job.join_all({"a", "b", "spare"});
+  for (int i = 0; i < 2; ++i) {
+    proto::WorkerFailed failed = test::failed_in(job.round("a").number);
+    failed.ran_for = failed.at = 2500ms;
+    job.say("a", failed);
+    proto::WorkerFailure waited = rdzv::without_evidence(failed);
+    waited.exit = {false, 1, false};
+    waited.evidence = {proto::EvidenceKind::exception_line, 2500ms, "timed out", "timed out"};
+    waited.evidence.timed_out = true;
+    job.say("a", proto::Stopped{failed.round, {waited}});
+    job.join("a");
+    proto::Stopped ran_on{failed.round, {}};
+    ran_on.still_ran.push_back({});
+    job.say("b", ran_on);
+    job.join("b");
+  }
+  CHECK(job.in_round() == Names{"a", "spare"});
+  CHECK_THAT(job.warnings.at(0),
+             Catch::Matchers::StartsWith("b gave its place to a spare: 2 rounds") &&
+                 Catch::Matchers::Contains("; rank 2 on b probably hangs"));
 }
 
 TEST_CASE("a node that has stepped back is the last spare") {

@@ -139,6 +139,25 @@ TEST_CASE("if all failed workers timed out, the workers still running are suspec
   CHECK(rdzv::judge({seen(0, exception_line, 1ms, "broken pipe")}, others).suspects.empty());
 }
 
+TEST_CASE("a round failed where a worker probably hangs, not where others waited for it") {
+  auto timed_out = seen(0, exception_line, 1ms, "timed out waiting");
+  timed_out.failure.evidence.timed_out = true;
+  timed_out.agent = "a";
+  const auto node = [&](const std::vector<proto::Suspect>& others) {
+    return rdzv::failed_node(rdzv::judge({timed_out}, others));
+  };
+  CHECK(node({}) == "a");
+  CHECK(node({{"b", 2, {}}}) == "b");
+  CHECK(node({{"b", 2, {}}, {"b", 3, {}}}) == "b");
+  CHECK(node({{"a", 1, {}}, {"b", 2, {}}}).empty());
+  auto suspended = seen(2, hang, 9ms);
+  suspended.failure.evidence.suspended = true;
+  suspended.agent = "b";
+  auto crashed = seen(0, fatal_signal, 5ms);
+  crashed.agent = "a";
+  CHECK(rdzv::failed_node(rdzv::judge({suspended, crashed})) == "a");
+}
+
 TEST_CASE("a suspended worker is the culprit unless another reports an error of its own") {
   auto suspended = seen(1, hang, 9ms);
   suspended.failure.evidence.suspended = true;
