@@ -1,9 +1,11 @@
 #include "agent/control/leftovers.hpp"
 
+#include <algorithm>
+
 namespace ddprun::agent {
 
 Leftovers::Step Leftovers::end(Step step) {
-  phase_ = Phase::over;
+  phase_ = step == Step::kill ? Phase::killing : Phase::over;
   deadline_.reset();
   return step;
 }
@@ -22,6 +24,16 @@ Leftovers::Step Leftovers::begin(bool any, std::optional<Clock::duration> patien
 Leftovers::Step Leftovers::gone() { return waiting() ? end(Step::over) : Step::nothing; }
 
 Leftovers::Step Leftovers::kill_now() { return waiting() ? end(Step::kill) : Step::nothing; }
+
+void Leftovers::hurry(Clock::time_point now) {
+  if (!waiting()) return;
+  patience_.reset();
+  deadline_ = std::min(*deadline_, now + kSettle);
+}
+
+void Leftovers::killed() {
+  if (killing()) phase_ = Phase::over;
+}
 
 Leftovers::Step Leftovers::deadline_passed(Clock::time_point now) {
   if (!deadline_ || now < *deadline_) return Step::nothing;

@@ -19,7 +19,7 @@ class Leftovers {
   enum class Step {
     nothing,    ///< wait for `gone` or the deadline
     terminate,  ///< name them and send SIGTERM
-    kill,       ///< SIGKILL, and the round is over
+    kill,       ///< SIGKILL; then `killed`, and the round is over
     over,       ///< no process is left: the round is over
   };
 
@@ -31,6 +31,10 @@ class Leftovers {
   Step gone();
   /// The user is out of patience.
   Step kill_now();
+  /// The round is stopped: they have no more than the first moment.
+  void hurry(Clock::time_point now);
+  /// SIGKILL has ended them, or is given up.
+  void killed();
   /// To be called when `deadline()` has passed.
   Step deadline_passed(Clock::time_point now);
 
@@ -38,10 +42,11 @@ class Leftovers {
   [[nodiscard]] Clock::duration patience() const { return patience_.value_or(kSettle); }
   [[nodiscard]] bool begun() const { return phase_ != Phase::before; }
   [[nodiscard]] bool waiting() const { return phase_ == Phase::settling || phase_ == Phase::told; }
+  [[nodiscard]] bool killing() const { return phase_ == Phase::killing; }
   [[nodiscard]] bool over() const { return phase_ == Phase::over; }
 
  private:
-  enum class Phase { before, settling, told, over };
+  enum class Phase { before, settling, told, killing, over };
 
   Step end(Step step);
 

@@ -113,13 +113,6 @@ void NodeMachine::leave_once_clear(Context& context) {
   kill_leftovers(context);
 }
 
-/// They may have the patience of a success: another node's end, by the same wish of the scheduler,
-/// has stopped the round before the signal came.
-void NodeMachine::leave_clearing(Context& context) {
-  leave(context);
-  kill_leftovers(context);
-}
-
 // ---- the start of a round ----
 
 void NodeMachine::send_join(Context& context) {

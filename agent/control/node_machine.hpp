@@ -124,7 +124,6 @@ class NodeMachine {
   void ignore(Context& context);
   void leave(Context& context);
   void leave_once_clear(Context& context);
-  void leave_clearing(Context& context);
   void leave_waiting(Context& context);
   void leave_now(Context& context);
   void kill_leftovers(Context& context);

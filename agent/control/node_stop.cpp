@@ -129,16 +129,26 @@ void NodeMachine::count_down(Context& context) {
 }
 
 /// What the workers have left is told to end where they ended well or the user stopped them; what a
-/// failed round leaves is in the way of the next one.
+/// failed round leaves is in the way of the next one. So a stop also ends the wait after a success.
+/// While SIGKILL ends them, a look would find them, though they are not stuck.
 void NodeMachine::clear(Context& context) {
   state_ = round_->stop ? NodeState::clearing : NodeState::finishing;
-  context.act(LookForLeftovers{});
+  Leftovers& leftovers = round_->leftovers;
+  if (leftovers.killing()) return;
+  if (!leftovers.waiting()) {
+    context.act(LookForLeftovers{});
+  } else if (round_->stop->kill) {
+    take(context, leftovers.kill_now());
+  } else if (!leaving_) {  // the user's stop leaves them the rest of their time
+    leftovers.hurry(context.now);
+  }
 }
 
 void NodeMachine::note_leftovers(Context& context) {
   const bool any = std::get<LeftoversSeen>(context.event).any;
   Leftovers& leftovers = round_->leftovers;
-  if (leftovers.over()) {  // killed, or seen before
+  if (leftovers.killing() || leftovers.over()) {  // over: seen before
+    leftovers.killed();
     round_->stuck = round_->stuck || any;
     round_is_clear(context);
   } else if (!leftovers.begun()) {

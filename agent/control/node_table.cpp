@@ -30,7 +30,6 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response clear{&M::kill_leftovers, "kill leftovers"};
   constexpr Response later{&M::leave_once_clear,
                            "kill leftovers, then leave, if there are other nodes"};
-  constexpr Response hurry{&M::leave_clearing, "leave, kill leftovers"};
   constexpr Response join{&M::join, "join, or leave"};
   constexpr Response keep{&M::keep_place, "keep, or leave"};
   constexpr Response run{&M::note_started, "run"};
@@ -56,7 +55,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response end{&M::end, "end"};
   return Table{{
       // waiting, starting, running, finishing, stopping, clearing, done, ending, over
-      {give_up, leave, leave, later, leave, hurry, leave, leave, no},  // signal
+      {give_up, leave, leave, later, leave, leave, leave, leave, no},  // signal
       {no, no, kill, clear, kill, clear, now, now, no},                // signal_again
       {join, no, no, no, keep, keep, no, no, no},                      // prepared
       {no, run, no, no, no, no, no, no, no},                           // started

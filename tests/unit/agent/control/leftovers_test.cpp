@@ -33,6 +33,9 @@ TEST_CASE("leftover processes have a moment then get SIGTERM then SIGKILL") {
   CHECK(left.patience() == 10s);
   CHECK(left.deadline_passed(told + 9s) == Step::nothing);
   CHECK(left.deadline_passed(told + 10s) == Step::kill);
+  CHECK(left.killing());
+  CHECK_FALSE(left.over());
+  left.killed();
   CHECK(left.over());
 }
 
@@ -53,14 +56,14 @@ TEST_CASE("after a failure leftover processes have a moment and then get SIGKILL
   CHECK(left.begin(true, std::nullopt, kEnd) == Step::nothing);
   CHECK(left.deadline() == kEnd + Leftovers::kSettle);
   CHECK(left.deadline_passed(kEnd + Leftovers::kSettle) == Step::kill);
-  CHECK(left.over());
+  CHECK(left.killing());
 }
 
 TEST_CASE("when no time is left leftover processes are killed at once") {
   for (const Leftovers::Clock::duration patience : {0s, -1s}) {
     Leftovers left;
     CHECK(left.begin(true, patience, kEnd) == Step::kill);
-    CHECK(left.over());
+    CHECK(left.killing());
   }
 }
 
@@ -75,4 +78,23 @@ TEST_CASE("a user without patience has it killed in every phase") {
   told.begin(true, 10s, kEnd);
   told.deadline_passed(kEnd + 1s);
   CHECK(told.kill_now() == Step::kill);
+}
+
+TEST_CASE("after a stop leftover processes of a success have a moment and then get SIGKILL") {
+  Leftovers before;
+  before.hurry(kEnd);
+  CHECK_FALSE(before.deadline().has_value());
+  Leftovers settling;
+  settling.begin(true, 10s, kEnd);
+  settling.hurry(kEnd + 50ms);
+  CHECK(settling.deadline() == kEnd + Leftovers::kSettle);
+  CHECK(settling.deadline_passed(kEnd + Leftovers::kSettle) == Step::kill);
+  settling.hurry(kEnd + 1s);
+  CHECK_FALSE(settling.deadline().has_value());
+  Leftovers told;
+  told.begin(true, 10s, kEnd);
+  told.deadline_passed(kEnd + Leftovers::kSettle);
+  told.hurry(kEnd + 1s);
+  CHECK(told.deadline() == kEnd + 1s + Leftovers::kSettle);
+  CHECK(told.deadline_passed(kEnd + 1s + Leftovers::kSettle) == Step::kill);
 }
