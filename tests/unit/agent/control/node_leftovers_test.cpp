@@ -218,14 +218,18 @@ TEST_CASE("a signal while leftovers of a success are killed ends this node's par
       CHECK(node.took() == Did{"end the job, its round is open"});
     }
   }
-  SECTION("SIGINT ends the job, also where a SIGTERM follows") {
-    node.signal(SIGINT);
-    if (GENERATE(false, true)) {
+  SECTION("SIGINT ends the job, also where a SIGTERM follows or came before") {
+    const auto signals =
+        GENERATE(std::vector{SIGINT}, std::vector{SIGINT, SIGTERM}, std::vector{SIGTERM, SIGINT},
+                 std::vector{SIGTERM, SIGINT, SIGTERM}, std::vector{SIGINT, SIGHUP});
+    CAPTURE(signals);
+    for (const int signal : signals) {
+      node.signal(signal);
       node.pass(1s);
-      node.signal(SIGTERM);
     }
     node.killed();
     CHECK(left() == SIGINT);
+    CHECK(std::get<proto::Leave>(node.sent.back()).cancels);
     CHECK(
         node.took().back() ==
         "notice: SIGINT: ending the job on all nodes; a second SIGINT does not wait for the other "
