@@ -69,9 +69,11 @@ void NodeMachine::leave_by(Context& context, int signal) {
   if (!round_ || round_->group.ended()) {
     const std::string name = signal_name(signal);
     const bool ends_job = has_rendezvous_ || (signal != SIGTERM && !is_spare_);
-    context.act(
-        Notice{fmt::format("{}: {}; a second {} does not wait for the other nodes", name,
-                           ends_job ? "ending the job on all nodes" : "leaving the job", name)});
+    // Where the workers have succeeded, theirs may have been the last ones.
+    const bool may_be_over = state_ == NodeState::done;
+    context.act(Notice{fmt::format("{}: {}{}; a second {} does not wait for the other nodes", name,
+                                   ends_job ? "ending the job on all nodes" : "leaving the job",
+                                   may_be_over ? ", unless it has succeeded" : "", name)});
   }
 }
 

@@ -61,11 +61,11 @@ TEST_CASE(
   node.pass(50ms);
   node.signal(SIGTERM);
   // First the core hears of their success: those may have been the last workers of the job.
-  CHECK(
-      node.took() ==
-      Did{"look for leftovers", "kill leftovers within 5 s", "send done", "send leave SIGTERM",
-          "end within 50 s",
-          "notice: SIGTERM: leaving the job; a second SIGTERM does not wait for the other nodes"});
+  CHECK(node.took() ==
+        Did{"look for leftovers", "kill leftovers within 5 s", "send done", "send leave SIGTERM",
+            "end within 50 s",
+            "notice: SIGTERM: leaving the job, unless it has succeeded; a second SIGTERM does not "
+            "wait for the other nodes"});
   node.stop();
   CHECK(node.took().back() == "report the round");
   CHECK(node.machine.state() == NodeState::ending);
@@ -230,10 +230,9 @@ TEST_CASE("a signal while leftovers of a success are killed ends this node's par
     node.killed();
     CHECK(left() == SIGINT);
     CHECK(std::get<proto::Leave>(node.sent.back()).cancels);
-    CHECK(
-        node.took().back() ==
-        "notice: SIGINT: ending the job on all nodes; a second SIGINT does not wait for the other "
-        "nodes");
+    CHECK(node.took().back() ==
+          "notice: SIGINT: ending the job on all nodes, unless it has succeeded; a second SIGINT "
+          "does not wait for the other nodes");
   }
 }
 
