@@ -10,6 +10,7 @@
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
+#include "base/shell_word.hpp"
 #include "launcher/options/enum_words.hpp"
 #include "launcher/plan/dry_run_nodes.hpp"
 #include "launcher/program/run_path.hpp"
@@ -146,7 +147,7 @@ std::string restarts_text(const proto::RestartSettings& restart) {
 std::string command_text(std::vector<std::string> argv) {
   std::replace(argv.begin(), argv.end(), std::string(kRunPathProgram),
                std::string("(runs the file as torchrun's children do)"));
-  return printable(shell_quoted(argv));
+  return printable(shell_words(argv));
 }
 
 /// Where no --restart-delay was given.
@@ -218,23 +219,6 @@ std::string value_to_come(const LaunchPlan& plan, std::string_view name) {
 }
 
 }  // namespace
-
-std::string shell_quoted(const std::vector<std::string>& words) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
-  std::string text;
-  for (const auto& word : words) {
-    if (!text.empty()) text += ' ';
-    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
-      text += word;
-      continue;
-    }
-    text += '\'';
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += '\'';
-  }
-  return text;
-}
 
 std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& environment) {
   const agent::AgentConfig& agent = plan.agent;

@@ -20,7 +20,4 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
 /// replacement characters.
 std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& environment);
 
-/// `words` as a shell would need them to be typed.
-std::string shell_quoted(const std::vector<std::string>& words);
-
 }  // namespace ddprun::launcher

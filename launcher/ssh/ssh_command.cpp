@@ -4,24 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "base/shell_word.hpp"
+
 namespace ddprun::launcher {
 namespace {
-
-/// One word for any login shell: sh and its relatives, csh, fish. Within single quotes only the
-/// single quote itself is special to all of them (and the backslash before it, to fish).
-std::string shell_word(std::string_view word) {
-  std::string text = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      text += R"('"'"')";
-    } else if (c == '\\') {
-      text += R"('"\\"')";
-    } else {
-      text += c;
-    }
-  }
-  return text + "'";
-}
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 

@@ -7,6 +7,7 @@
 
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
+#include "base/shell_word.hpp"
 #include "base/trimmed.hpp"
 #include "launcher/ssh/ssh_command.hpp"
 
@@ -18,16 +19,6 @@ constexpr std::size_t kWordsBytesMax = 600;
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-/// A word of a command line to type.
-std::string word_to_type(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 /// `ssh-copy-id` with those options of `ssh` that decide which user, host and key are meant.
@@ -44,9 +35,9 @@ std::string copy_id_command(const std::string& ssh) {
     std::string value = word.substr(2);
     if (value.empty() && at + 1 < words->size()) value = (*words)[++at];
     if (letter == 'l' || letter == 'J')  // which ssh-copy-id has not
-      command += " -o " + word_to_type((letter == 'l' ? "User=" : "ProxyJump=") + value);
+      command += " -o " + shell_word((letter == 'l' ? "User=" : "ProxyJump=") + value);
     else
-      command += " " + word.substr(0, 2) + " " + word_to_type(value);
+      command += " " + word.substr(0, 2) + " " + shell_word(value);
   }
   return command;
 }
@@ -54,7 +45,7 @@ std::string copy_id_command(const std::string& ssh) {
 std::string remedy_for(const std::string& host, const std::string& ssh, std::string_view words) {
   if (contains(words, "Host key verification failed"))
     return fmt::format("; connect once by hand ({} {}) to accept its key, or type --ssh={}", ssh,
-                       host, word_to_type(ssh + " -o StrictHostKeyChecking=accept-new"));
+                       host, shell_word(ssh + " -o StrictHostKeyChecking=accept-new"));
   if (contains(words, "Permission denied")) {
     const std::string command = copy_id_command(ssh);
     return fmt::format(

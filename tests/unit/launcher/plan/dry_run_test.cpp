@@ -53,12 +53,6 @@ proto::RestartSettings restarts(const Words& arguments) {
 
 }  // namespace
 
-TEST_CASE("words are quoted as a shell needs them") {
-  CHECK(shell_quoted({"a", "--b=c,d", "/e/f.g"}) == "a --b=c,d /e/f.g");
-  CHECK(shell_quoted({"a b", "", "$x", "it's", "*"}) == "'a b' '' '$x' 'it'\\''s' '*'");
-  CHECK(shell_quoted({}).empty());
-}
-
 TEST_CASE("the dry run shows control characters of names and values as in C") {
   auto plan = small_plan();
   plan.agent.run_id = "a\nb";
