@@ -1,6 +1,5 @@
 #include "launcher/log_folder.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,12 +12,16 @@
 namespace ddprun::launcher {
 namespace {
 
+bool is_missing(const std::string& base) {
+  std::error_code failed;
+  return std::filesystem::status(base, failed).type() == std::filesystem::file_type::not_found;
+}
+
 /// Why mkdtemp failed in `base`. In /proc it says that the name is missing, though the folder is
 /// there.
 std::string why_not_made(const std::string& base, int error) {
-  struct stat found {};
-  const bool is_there = ::stat(base.c_str(), &found) == 0;
-  return error == ENOENT && is_there ? "its file system does not allow it" : std::strerror(error);
+  if (error == ENOENT && !is_missing(base)) return "its file system does not allow it";
+  return std::strerror(error);
 }
 
 LaunchError cannot(const std::string& folder, const std::string& why) {
@@ -31,10 +34,8 @@ LaunchError cannot_in_temporary(const std::string& base, int error) {
   const char* temporary = std::getenv("TMPDIR");
   const bool from_variable = temporary != nullptr && *temporary != '\0';
   std::string message = from_variable ? "TMPDIR=" + std::string(temporary) : base;
-  struct stat found {};
-  message += error == ENOENT && ::stat(base.c_str(), &found) != 0
-                 ? " does not exist"
-                 : ": no folder can be made in it: " + why_not_made(base, error);
+  message += is_missing(base) ? " does not exist"
+                              : ": no folder can be made in it: " + why_not_made(base, error);
   message += ", and logs were asked for without --log-dir; ";
   message += from_variable ? "unset TMPDIR, or give" : "give";
   return usage_error(message + " --log-dir a folder that you can write to");

@@ -1,12 +1,13 @@
 #include "launcher/report/suspects_text.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "launcher/report/counted.hpp"
 #include "launcher/report/stacks_text.hpp"
 #include "proto/failure_text.hpp"
 
@@ -35,13 +36,6 @@ int first_timed_out(const proto::Verdict& verdict) {
 }
 
 }  // namespace
-
-std::string ranks_text(const std::vector<int>& list) {
-  std::string text = list.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < list.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", list[i]);
-  return text;
-}
 
 std::string worker_text(int rank, const std::string& node, int local_rank, int pid) {
   return fmt::format("rank {} ({}local rank {}{})", rank, node.empty() ? "" : node + ", ",

@@ -2,14 +2,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::launcher {
-
-/// "rank 1", or "ranks 0, 2".
-std::string ranks_text(const std::vector<int>& list);
 
 /// "rank 1 (node1, local rank 0, pid 4242)"; a pid of 0 is left out, and so is an empty node.
 std::string worker_text(int rank, const std::string& node, int local_rank, int pid);
