@@ -315,8 +315,8 @@ void Membership::tell_waiting(Context& context) {
   waiting.missing = missing();
   waiting.reason = change_;
   waiting.left = std::max(forms_at() - context.now, Clock::duration::zero());
-  // Nothing else holds back the first round.
-  const bool is_held = not_before_ && !formed_any_ && waiting.nodes >= settings_.min_nodes;
+  // Of a restart's wait nothing is told before it is over.
+  const bool is_held = not_before_ && waiting.nodes >= settings_.min_nodes;
   waiting.for_past_workers = is_held || last_call_at_ == incomplete_not_before_;
   send_to_waiting(context, waiting);
 }

@@ -54,8 +54,23 @@ TEST_CASE("the first line names the worker that timed out, also if another one f
   other.failure.local_rank = 2;
   other.failure.evidence.at = 2450ms;
   verdict.culprit.failure.evidence.timed_out = false;
-  verdict.victims = {other};
+  SECTION("as a victim") { verdict.victims = {other}; }
+  SECTION("in the same way") { verdict.alike = {other}; }
   CHECK(has(said(result), "when rank 2 timed out waiting\nddprun: failed first: rank 1 "));
+}
+
+TEST_CASE("of several workers that timed out the first line names the first") {
+  agent::AgentResult result = timed_out_waiting();
+  auto& verdict = *result.finished.verdict;
+  verdict.alike = {verdict.culprit};
+  verdict.alike[0].rank = 2;
+  for (const auto& [at, rank] : {std::pair(2350ms, "2"), std::pair(2450ms, "1")}) {
+    verdict.alike[0].failure.evidence.at = at;
+    CHECK(has(said(result), std::string("when rank ") + rank + " timed out waiting\n"));
+  }
+  verdict.alike[0].failure.evidence.at = 2350ms;
+  verdict.alike[0].failure.evidence.timed_out = false;
+  CHECK(has(said(result), "when rank 1 timed out waiting\n"));
 }
 
 TEST_CASE("a worker that was suspended is not in the first line") {

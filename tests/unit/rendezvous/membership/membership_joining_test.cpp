@@ -349,6 +349,13 @@ TEST_CASE("a round that waits for the leases of an earlier life has no join time
   held.pass(2s);
   CHECK(held.membership.state() == JobState::running);
 
+  settings.min_nodes = 2;
+  Script too_few(settings);
+  too_few.membership.hold_until(too_few.now + 16s);
+  too_few.join("a");
+  too_few.pass(6s);
+  CHECK_FALSE(too_few.newest<proto::Waiting>("a").for_past_workers);
+
   Script empty(settings);
   empty.membership.hold_until(empty.now + 16s);
   empty.pass(8s);

@@ -53,6 +53,27 @@ TEST_CASE("a restart with a back-off waits for it, and no longer") {
   CHECK(job.round("a").number == 2);
 }
 
+TEST_CASE("those that wait for a restart are told of missing nodes only once its wait is over") {
+  proto::JobSettings settings = nodes(1, 2, 5);
+  settings.restart.back_off = 10s;
+  settings.last_call = 2s;
+  Script job(settings);
+  job.join("a", 1);
+  job.pass(2s);
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(job.membership.state() == JobState::running);
+    job.fail("a", 0);
+    job.stopped("a");
+    job.join("a", 1);
+  }
+  const auto delay = job.newest<proto::RestartPlanned>("a").delay;
+  job.pass(delay - 1ms);
+  CHECK(job.membership.state() == JobState::forming);
+  CHECK(job.count<proto::Waiting>("a") == 0);
+  job.pass(1ms);
+  CHECK(job.membership.state() == JobState::running);
+}
+
 TEST_CASE("a signal ends the wait for a restart at once") {
   proto::JobSettings settings = nodes(1, 1, 5);
   settings.restart.back_off = 60s;
