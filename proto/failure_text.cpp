@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +16,11 @@ using ddprun::describe;
 namespace {
 
 constexpr std::size_t kSuspectsNamed = 4;  // a line is short, and the report has them all
+
+/// Both have reported a step.
+bool is_behind(const Suspect& one, const Suspect& other) {
+  return one.worker.progress->step < other.worker.progress->step;
+}
 
 }  // namespace
 
@@ -37,14 +43,26 @@ std::string describe(const FailedWorker& worker) {
   return fmt::format("rank {}{} {}", worker.rank, at, describe(worker.failure));
 }
 
+const Suspect* likely_suspect(const Verdict& verdict) {
+  const std::vector<Suspect>& suspects = verdict.suspects;
+  if (suspects.size() == 1) return &suspects.front();
+  const bool all_known = std::all_of(suspects.begin(), suspects.end(), [](const Suspect& suspect) {
+    return suspect.worker.progress.has_value();
+  });
+  if (!all_known || suspects.empty()) return nullptr;
+  const auto last = std::min_element(suspects.begin(), suspects.end(), is_behind);
+  const auto ahead = std::count_if(suspects.begin(), suspects.end(), [&](const Suspect& suspect) {
+    return is_behind(*last, suspect);
+  });
+  return ahead + 1 == std::ssize(suspects) ? &*last : nullptr;
+}
+
 std::string name_of_suspects(const Verdict& verdict) {
   const std::vector<Suspect>& suspects = verdict.suspects;
   // A signal held those that are suspended: they do not hang, and did not cause the failure.
   if (suspects.empty() || suspects.front().worker.suspended) return "";
-  if (suspects.size() == 1) {
-    const Suspect& only = suspects.front();
-    return fmt::format("rank {}{}", only.rank, only.node.empty() ? "" : " on " + only.node);
-  }
+  if (const Suspect* one = likely_suspect(verdict))
+    return fmt::format("rank {}{}", one->rank, one->node.empty() ? "" : " on " + one->node);
   std::string text = "one of ranks";
   const std::size_t named = std::min(suspects.size(), kSuspectsNamed);
   for (std::size_t i = 0; i < named; ++i)

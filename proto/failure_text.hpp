@@ -11,6 +11,9 @@ namespace ddprun::proto {
 std::string describe(const WorkerFailure& failure);
 /// The same with its rank, and the name of its node where there are several.
 std::string describe(const FailedWorker& worker);
+/// The suspect that probably hangs: the only one, or the one whose step is behind those of all
+/// others. Null: none, or that is open.
+const Suspect* likely_suspect(const Verdict& verdict);
 /// The workers of which one probably hangs, because the culprit only waited for it: "rank 1 on
 /// node1", or "one of ranks 1, 2, 3, 4 and 12 more". Empty: there are none.
 std::string name_of_suspects(const Verdict& verdict);

@@ -45,14 +45,15 @@ std::string worker_text(int rank, const std::string& node, int local_rank, int p
 std::string suspects_headline(const proto::Verdict& verdict) {
   std::string names = proto::name_of_suspects(verdict);
   if (names.empty()) return "";
-  const bool one = verdict.suspects.size() == 1;
-  if (one) {
-    const proto::Suspect& suspect = verdict.suspects.front();
-    names = worker_text(suspect.rank, suspect.node, suspect.worker.local_rank, suspect.worker.pid);
+  std::string how = "were";
+  if (const proto::Suspect* one = proto::likely_suspect(verdict)) {
+    names = worker_text(one->rank, one->node, one->worker.local_rank, one->worker.pid);
+    const std::size_t count = verdict.suspects.size();
+    how = count == 1 ? "was" : fmt::format("was furthest behind of {} that were", count);
   }
   return fmt::format(
       "ddprun: culprit: probably {}, which {} still running when rank {} timed out waiting\n",
-      names, one ? "was" : "were", first_timed_out(verdict));
+      names, how, first_timed_out(verdict));
 }
 
 std::string suspects_text(const proto::Verdict& verdict) {
@@ -69,10 +70,12 @@ std::string suspects_text(const proto::Verdict& verdict) {
     if (suspect.worker.stacks.empty()) continue;
     if (first == nullptr || step(suspect) < step(*first)) first = &suspect;
   }
+  const proto::Suspect* likely = proto::likely_suspect(verdict);
+  std::string who = likely == nullptr ? "one of them" : fmt::format("rank {}", likely->rank);
+  if (list.size() == 1) who = "it";
   std::string text = fmt::format(
-      "ddprun: {} still running: {} probably hangs (--progress-timeout would make sure)\n",
-      list.size() == 1 ? ranks_text(list) + " was" : ranks_text(list) + " were",
-      list.size() == 1 ? "it" : "one of them");
+      "ddprun: {} {} still running: {} probably hangs (--progress-timeout would make sure)\n",
+      ranks_text(list), list.size() == 1 ? "was" : "were", who);
   if (first != nullptr)
     text += stacks_text(fmt::format("rank {}", first->rank), first->worker.stacks);
   return text;

@@ -46,6 +46,29 @@ TEST_CASE("of many workers that still ran the first line names a few") {
   CHECK(has(said(result), "probably one of ranks 0, 2, 3, 4 and 4 more, which were"));
 }
 
+TEST_CASE("of several workers that still ran the first line names the one furthest behind") {
+  agent::AgentResult result = timed_out_waiting();
+  auto& verdict = *result.finished.verdict;
+  verdict.suspects = {{"local", 0, {0, 4241, {{7, ""}}, {}}},
+                      {"local", 2, {2, 4243, {{5, ""}}, {}}},
+                      {"local", 3, {3, 4244, {{6, ""}}, {}}}};
+  const std::string open = "probably one of ranks 0, 2, 3, which were still running when";
+  CHECK(has(said(result),
+            "ddprun: culprit: probably rank 2 (local rank 2, pid 4243), which was furthest behind "
+            "of 3 that were still running when rank 1 timed out waiting\n"));
+  CHECK(has(said(result), "ranks 0, 2, 3 were still running: rank 2 probably hangs ("));
+  CHECK(has(proto::describe(verdict), "; rank 2 probably hangs"));
+  SECTION("unless two are equally far behind") {
+    verdict.suspects[2].worker.progress->step = 5;
+    CHECK(has(said(result), open));
+    CHECK(has(said(result), "still running: one of them probably hangs ("));
+  }
+  SECTION("unless a step is not known") {
+    verdict.suspects[0].worker.progress.reset();
+    CHECK(has(said(result), open));
+  }
+}
+
 TEST_CASE("the first line names the worker that timed out, also if another one failed first") {
   agent::AgentResult result = timed_out_waiting();
   auto& verdict = *result.finished.verdict;
