@@ -46,7 +46,12 @@ ReportFileResult empty_report_file(const std::string& path) {
   if (stat(path.c_str(), &status) == 0) {
     result = look_at(status);
     if (result.to_stdout || result.to_stderr) return result;
-    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return result;
+    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+      // Opening it may be seen, or wait, at its other end.
+      if (faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) result.error = errno;
+      if (S_ISSOCK(status.st_mode)) result.error = ENXIO;  // as open would say
+      return result;
+    }
   }
   if (!open_emptied(path)) result.error = errno;
   return result;

@@ -14,7 +14,8 @@ struct ReportFileResult {
 };
 
 /// Empties the file, or makes it, so that a report of an earlier job does not outlive one that is
-/// killed. Pipes and devices are left alone, and so is what our own stdout or stderr goes to.
+/// killed. Pipes and devices are left alone, and so is what our own stdout or stderr goes to. Of
+/// pipes and devices only the permission to write is looked at.
 ReportFileResult empty_report_file(const std::string& path);
 
 /// Whether the last line on our outputs was not ended, as line_start wants it.
