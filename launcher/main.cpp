@@ -243,11 +243,12 @@ int main(int argc, char** argv) {
   if (!options) return fail(options.error());
   if (const auto shown = launcher::help_on_next_word(options->word_behind_help); !shown.empty())
     return print(shown);
+  const std::string line_behind_help = launcher::line_on_next_word(options->word_behind_help);
   switch (options->request) {
     case launcher::Request::short_help:
-      return print(launcher::short_help_text());
+      return print(launcher::short_help_text() + line_behind_help);
     case launcher::Request::help: {
-      if (options->help_topic.empty()) return print(launcher::help_text());
+      if (options->help_topic.empty()) return print(launcher::help_text() + line_behind_help);
       const auto shown = launcher::help_on(options->help_topic);
       return shown.found ? print(shown.text) : fail(launcher::usage_error(shown.text));
     }

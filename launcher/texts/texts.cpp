@@ -97,6 +97,13 @@ ProgramText program_text() {
   return program;
 }
 
+/// How to get the help of a program of ddprun that is no topic; empty: it is none.
+std::string other_program(std::string_view word) {
+  if (word == "train") return "train is a program: ddprun train --help shows its options";
+  if (word == "rdzvd") return "rdzvd is another program: rdzvd --help shows its options";
+  return "";
+}
+
 }  // namespace
 
 std::string short_help_text() {
@@ -131,14 +138,17 @@ ddprun --help lists all options, --help=streams one group; --man explains them.
 std::string help_text() { return help(program_text()); }
 
 TopicHelp help_on(std::string_view topic) {
-  if (topic == "train")
-    return {false, "--help=train: train is a program: ddprun train --help shows its options"};
-  if (topic == "rdzvd")
-    return {false, "--help=rdzvd: rdzvd is another program: rdzvd --help shows its options"};
+  if (const auto other = other_program(topic); !other.empty())
+    return {false, "--help=" + std::string(topic) + ": " + other};
   return topic_help(program_text(), topic);
 }
 
 std::string help_on_next_word(std::string_view word) { return help_of_topic(program_text(), word); }
+
+std::string line_on_next_word(std::string_view word) {
+  const std::string other = other_program(word);
+  return other.empty() ? "" : "\n" + other + ".\n";
+}
 
 std::string man_page(std::string_view format) { return page_in(program_text(), format); }
 

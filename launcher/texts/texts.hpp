@@ -18,6 +18,10 @@ TopicHelp help_on(std::string_view topic);
 /// The same for the word behind --help; empty: it is no topic, as in `ddprun --help train.py`.
 std::string help_on_next_word(std::string_view word);
 
+/// The end of the help where the word behind --help is another program of ddprun, which may be
+/// meant as PROGRAM or as a topic: how to get that program's help. Else empty.
+std::string line_on_next_word(std::string_view word);
+
 /// What most jobs need, in 25 lines of at most 80 columns.
 std::string short_help_text();
 

@@ -88,6 +88,10 @@ TEST_CASE("the word behind --help is a topic, if it is one, in every program") {
   }
   CHECK(shell("exec $D --help script.py").out == shell("exec $D --help").out);
   CHECK(shell("exec $D -h script.py").out == shell("exec $D -h").out);
+  for (const std::string help : {"exec $D --help", "exec $D -h"}) {
+    CHECK(shell(help + " train --epochs=3").out ==
+          shell(help).out + "\ntrain is a program: ddprun train --help shows its options.\n");
+  }
   CHECK(shell("exec $T --help nonsense").out == shell("exec $T --help").out);
 }
 

@@ -62,6 +62,11 @@ TEST_CASE("a topic that is another program of ddprun is answered with its help")
   CHECK(help_on("rdzvd").text ==
         "--help=rdzvd: rdzvd is another program: rdzvd --help shows its options");
   CHECK_FALSE(help_on("train").found);
+  CHECK(line_on_next_word("train") ==
+        "\ntrain is a program: ddprun train --help shows its options.\n");
+  CHECK(line_on_next_word("rdzvd") ==
+        "\nrdzvd is another program: rdzvd --help shows its options.\n");
+  CHECK(line_on_next_word("train.py").empty());
 }
 
 TEST_CASE("the options without effect stand together at the end of the help") {
