@@ -155,6 +155,7 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& env
   auto program = resolve_program(request, environment, *probes.files);
   if (!program) return program.error();
   plan.program = std::move(*program);
+  if (plan.program.kind != ProgramChoice::Kind::bundled) plan.report.arguments = options.arguments;
   if (auto note = add_local_rank_argument(plan.program, options.arguments.size(),
                                           options.local_rank_argument, *probes.files);
       !note.empty()) {

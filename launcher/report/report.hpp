@@ -20,6 +20,9 @@ struct JobFacts {
   std::string other_environment = {};
   bool python_is_wanted = false;  ///< PYTHON_EXEC names it
   bool shows_crashes = false;     ///< that Python prints its stacks if a signal ends it
+  std::string program = {};       ///< as typed
+  /// What stands behind it; empty for a program of ours, which says itself whose option one is.
+  std::vector<std::string> arguments = {};
 };
 
 /// The exit code of the job, from docs/exit-codes.md.

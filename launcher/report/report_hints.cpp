@@ -10,6 +10,7 @@
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
 #include "launcher/options/launch_error.hpp"
+#include "launcher/options/option_table.hpp"
 #include "launcher/report/screen_text.hpp"
 
 namespace ddprun::launcher {
@@ -115,6 +116,52 @@ std::string about_exit_code(int code) {
   }
 }
 
+/// Null: it is no option of ddprun.
+const OptionRow* own_option(const std::string& typed) {
+  for (const OptionRow& row : option_table()) {
+    const auto all = spellings(row);
+    if (typed.starts_with("--") && std::find(all.begin(), all.end(), typed) != all.end())
+      return &row;
+  }
+  return nullptr;
+}
+
+/// Whether it is hardly an option of the program, too.
+bool only_of_launchers(const OptionRow& option) {
+  constexpr std::array<std::string_view, 5> kBeginnings = {"nproc", "nnodes", "node", "rdzv",
+                                                           "max-restarts"};
+  return std::any_of(kBeginnings.begin(), kBeginnings.end(),
+                     [&](std::string_view start) { return option.name.starts_with(start); });
+}
+
+/// What argparse, click and others write of an option that they do not know.
+bool is_unknown(const proto::WorkerFailure& failure, const std::string& option) {
+  constexpr std::array<std::string_view, 3> kWords = {"nrecognized", "o such option", "nknown"};
+  const auto& lines = failure.last_lines;
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+    return line.find(option) != std::string::npos &&
+           std::any_of(kWords.begin(), kWords.end(), [&](std::string_view words) {
+             return line.find(words) != std::string::npos;
+           });
+  });
+}
+
+/// Of a program that does not know one of its arguments.
+std::string about_misplaced_option(const proto::WorkerFailure& failure, const JobFacts& facts) {
+  for (const std::string& argument : facts.arguments) {
+    const std::string typed = argument.substr(0, argument.find('='));
+    const OptionRow* option = own_option(typed);
+    if (option == nullptr) continue;
+    const bool was_read = !failure.last_lines.empty();
+    if (was_read ? !is_unknown(failure, typed) : !only_of_launchers(*option)) continue;
+    return fmt::format(
+        "{0} stands behind {1}, so ddprun passed it to {1}; options of ddprun stand before the "
+        "program",
+        typed, on_screen(facts.program, kPathBytesShown));
+  }
+  return "";
+}
+
 }  // namespace
 
 bool mentions(const proto::WorkerFailure& failure, std::initializer_list<std::string_view> texts) {
@@ -169,6 +216,7 @@ std::vector<std::string> hints(const agent::AgentResult& result, const proto::Ve
     add(about_crash_of_python(culprit, facts));
   } else if (culprit.error.empty() && !culprit.stopped_by_us) {
     add(about_exit_code(culprit.exit.value));
+    if (culprit.exit.value == kExitUsage) add(about_misplaced_option(culprit, facts));
   }
   if (result.newer_store_clients)
     add("the workers' PyTorch is newer than this ddprun: --worker-store=rank0");

@@ -127,3 +127,39 @@ TEST_CASE("a PyTorch without libuv and one that is too new get the option that h
   result.newer_store_clients = true;
   CHECK(said(result).find("newer than this ddprun: --worker-store=rank0") != std::string::npos);
 }
+
+TEST_CASE("an option of ddprun that stands behind the program is named, if that does not know it") {
+  launcher::JobFacts facts{.program = "train.py", .arguments = {"--lr=1", "--nproc_per_node=4"}};
+  agent::AgentResult result = failed({false, 2, false});
+  auto& culprit = result.finished.verdict->culprit.failure;
+  culprit.last_lines = {"usage: train.py [-h]",
+                        "train.py: error: unrecognized arguments: --nproc_per_node=4"};
+  const std::string hint =
+      "hint: --nproc_per_node stands behind train.py, so ddprun passed it to train.py; options of "
+      "ddprun stand before the program\n";
+  CHECK(has(said(result, facts), hint));
+  CHECK(has(said(result, facts), "unrecognized arguments: --nproc_per_node=4"));
+  SECTION("but no option of others") {
+    facts.arguments = {"--lr=1", "nnodes", "-x"};
+    CHECK_FALSE(has(said(result, facts), "hint"));
+  }
+  SECTION("nor one that the program knows") {
+    culprit.last_lines = {"train.py: error: argument --nproc_per_node: invalid int value: 'x'"};
+    CHECK_FALSE(has(said(result, facts), "hint"));
+    culprit.last_lines = {"train.py: error: unrecognized arguments: --x"};
+    CHECK_FALSE(has(said(result, facts), "hint"));
+  }
+  SECTION("and of one whose words are not known only if programs rarely have such an option") {
+    culprit.last_lines.clear();
+    for (const char* option : {"--nproc-per-node=2", "--nnodes", "--max_restarts=1", "--rdzv_id"}) {
+      facts.arguments = {option};
+      CHECK(has(said(result, facts), "stands behind train.py"));
+    }
+    facts.arguments = {"--output=x"};
+    CHECK_FALSE(has(said(result, facts), "hint"));
+  }
+  SECTION("with any other exit code it is not the cause") {
+    culprit.exit.value = 1;
+    CHECK_FALSE(has(said(result, facts), "hint"));
+  }
+}
