@@ -192,6 +192,7 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
 
 proto::AgentId failed_node(const proto::Verdict& verdict) {
   if (proto::name_of_suspects(verdict).empty()) return verdict.culprit.agent;
+  if (const proto::Suspect* likely = proto::likely_suspect(verdict)) return likely->agent;
   const proto::AgentId& first = verdict.suspects.front().agent;
   const bool all_there =
       std::all_of(verdict.suspects.begin(), verdict.suspects.end(),

@@ -150,6 +150,10 @@ TEST_CASE("a round failed where a worker probably hangs, not where others waited
   CHECK(node({{"b", 2, {}}}) == "b");
   CHECK(node({{"b", 2, {}}, {"b", 3, {}}}) == "b");
   CHECK(node({{"a", 1, {}}, {"b", 2, {}}}).empty());
+  std::vector<proto::Suspect> with_steps{{"a", 1, {}}, {"b", 2, {}}};
+  with_steps[0].worker.progress = proto::WorkerProgress{5, ""};
+  with_steps[1].worker.progress = proto::WorkerProgress{4, ""};
+  CHECK(node(with_steps) == "b");
   auto suspended = seen(2, hang, 9ms);
   suspended.failure.evidence.suspended = true;
   suspended.agent = "b";
