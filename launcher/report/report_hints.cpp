@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <csignal>
 #include <utility>
 
@@ -128,18 +129,27 @@ const OptionRow* own_option(const std::string& typed) {
 
 /// Whether it is hardly an option of the program, too.
 bool only_of_launchers(const OptionRow& option) {
-  constexpr std::array<std::string_view, 5> kBeginnings = {"nproc", "nnodes", "node", "rdzv",
-                                                           "max-restarts"};
-  return std::any_of(kBeginnings.begin(), kBeginnings.end(),
-                     [&](std::string_view start) { return option.name.starts_with(start); });
+  return option.name.starts_with("nproc") || option.name.starts_with("rdzv");
+}
+
+/// Whether the line has it as a whole: --output, and not --output-format.
+bool has_option(std::string_view line, std::string_view option) {
+  for (auto at = line.find(option); at != line.npos; at = line.find(option, at + 1)) {
+    const std::string_view rest = line.substr(at + option.size());
+    const bool ends = rest.empty() || (std::isalnum(static_cast<unsigned char>(rest[0])) == 0 &&
+                                       rest[0] != '-' && rest[0] != '_');
+    if (ends) return true;
+  }
+  return false;
 }
 
 /// What argparse, click and others write of an option that they do not know.
 bool is_unknown(const proto::WorkerFailure& failure, const std::string& option) {
-  constexpr std::array<std::string_view, 3> kWords = {"nrecognized", "o such option", "nknown"};
+  constexpr std::array<std::string_view, 5> kWords = {
+      "nrecognized", "o such option", "nknown option", "nknown argument", "nknown flag"};
   const auto& lines = failure.last_lines;
   return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-    return line.find(option) != std::string::npos &&
+    return has_option(line, option) &&
            std::any_of(kWords.begin(), kWords.end(), [&](std::string_view words) {
              return line.find(words) != std::string::npos;
            });

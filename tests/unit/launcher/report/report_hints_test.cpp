@@ -146,16 +146,22 @@ TEST_CASE("an option of ddprun that stands behind the program is named, if that 
   SECTION("nor one that the program knows") {
     culprit.last_lines = {"train.py: error: argument --nproc_per_node: invalid int value: 'x'"};
     CHECK_FALSE(has(said(result, facts), "hint"));
-    culprit.last_lines = {"train.py: error: unrecognized arguments: --x"};
-    CHECK_FALSE(has(said(result, facts), "hint"));
+    facts.arguments = {"--role=x", "--output=x", "--output-fmt=y"};
+    for (const char* line :
+         {"unrecognized arguments: --x", "unrecognized arguments: --output-fmt=y",
+          "argument --role: unknown role 'x'"}) {
+      culprit.last_lines = {std::string("train.py: error: ") + line};
+      CAPTURE(line);
+      CHECK_FALSE(has(said(result, facts), "hint"));
+    }
   }
   SECTION("and of one whose words are not known only if programs rarely have such an option") {
     culprit.last_lines.clear();
-    for (const char* option : {"--nproc-per-node=2", "--nnodes", "--max_restarts=1", "--rdzv_id"}) {
+    for (const char* option : {"--nproc-per-node=2", "--nproc_per_node", "--rdzv_id"}) {
       facts.arguments = {option};
       CHECK(has(said(result, facts), "stands behind train.py"));
     }
-    facts.arguments = {"--output=x"};
+    facts.arguments = {"--output=x", "--nnodes=2", "--node_rank=0"};
     CHECK_FALSE(has(said(result, facts), "hint"));
   }
   SECTION("with any other exit code it is not the cause") {
