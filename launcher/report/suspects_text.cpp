@@ -60,24 +60,24 @@ std::string suspects_text(const proto::Verdict& verdict) {
   if (verdict.suspects.empty()) return "";
   if (verdict.suspects.front().worker.suspended) return suspended_text(verdict);
   std::vector<int> list;
-  const proto::Suspect* first = nullptr;
+  const proto::Suspect* likely = proto::likely_suspect(verdict);
+  const proto::Suspect* shown = nullptr;  // its stacks are
   const auto step = [](const proto::Suspect& suspect) {
     return suspect.worker.progress ? suspect.worker.progress->step
                                    : std::numeric_limits<std::uint64_t>::max();
   };
   for (const proto::Suspect& suspect : verdict.suspects) {
     list.push_back(suspect.rank);
-    if (suspect.worker.stacks.empty()) continue;
-    if (first == nullptr || step(suspect) < step(*first)) first = &suspect;
+    if (suspect.worker.stacks.empty() || (likely != nullptr && &suspect != likely)) continue;
+    if (shown == nullptr || step(suspect) < step(*shown)) shown = &suspect;
   }
-  const proto::Suspect* likely = proto::likely_suspect(verdict);
   std::string who = likely == nullptr ? "one of them" : fmt::format("rank {}", likely->rank);
   if (list.size() == 1) who = "it";
   std::string text = fmt::format(
       "ddprun: {} {} still running: {} probably hangs (--progress-timeout would make sure)\n",
       ranks_text(list), list.size() == 1 ? "was" : "were", who);
-  if (first != nullptr)
-    text += stacks_text(fmt::format("rank {}", first->rank), first->worker.stacks);
+  if (shown != nullptr)
+    text += stacks_text(fmt::format("rank {}", shown->rank), shown->worker.stacks);
   return text;
 }
 

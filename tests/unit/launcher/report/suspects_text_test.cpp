@@ -58,6 +58,12 @@ TEST_CASE("of several workers that still ran the first line names the one furthe
             "of 3 that were still running when rank 1 timed out waiting\n"));
   CHECK(has(said(result), "ranks 0, 2, 3 were still running: rank 2 probably hangs ("));
   CHECK(has(proto::describe(verdict), "; rank 2 probably hangs"));
+  SECTION("and shows the stacks of no other one") {
+    verdict.suspects[2].worker.stacks = {"#0  poll ()"};
+    CHECK_FALSE(has(said(result), "poll"));
+    verdict.suspects[1].worker.stacks = {"#0  read ()"};
+    CHECK(has(said(result), "read ()"));
+  }
   SECTION("unless two are equally far behind") {
     verdict.suspects[2].worker.progress->step = 5;
     CHECK(has(said(result), open));
