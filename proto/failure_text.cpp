@@ -45,11 +45,13 @@ std::string describe(const FailedWorker& worker) {
 
 const Suspect* likely_suspect(const Verdict& verdict) {
   const std::vector<Suspect>& suspects = verdict.suspects;
+  // A signal held those that are suspended: they do not hang, and did not cause the failure.
+  if (suspects.empty() || suspects.front().worker.suspended) return nullptr;
   if (suspects.size() == 1) return &suspects.front();
   const bool all_known = std::all_of(suspects.begin(), suspects.end(), [](const Suspect& suspect) {
     return suspect.worker.progress.has_value();
   });
-  if (!all_known || suspects.empty()) return nullptr;
+  if (!all_known) return nullptr;
   const auto last = std::min_element(suspects.begin(), suspects.end(), is_behind);
   const auto ahead = std::count_if(suspects.begin(), suspects.end(), [&](const Suspect& suspect) {
     return is_behind(*last, suspect);
@@ -59,7 +61,6 @@ const Suspect* likely_suspect(const Verdict& verdict) {
 
 std::string name_of_suspects(const Verdict& verdict) {
   const std::vector<Suspect>& suspects = verdict.suspects;
-  // A signal held those that are suspended: they do not hang, and did not cause the failure.
   if (suspects.empty() || suspects.front().worker.suspended) return "";
   if (const Suspect* one = likely_suspect(verdict))
     return fmt::format("rank {}{}", one->rank, one->node.empty() ? "" : " on " + one->node);

@@ -11,11 +11,11 @@ namespace ddprun::proto {
 std::string describe(const WorkerFailure& failure);
 /// The same with its rank, and the name of its node where there are several.
 std::string describe(const FailedWorker& worker);
-/// The suspect that probably hangs: the only one, or the one whose step is behind those of all
-/// others. Null: none, or that is open.
+/// The suspect that probably hangs: the only one, or the only one with the least step where all
+/// have reported one. Null: none hangs (a signal held them), or it is open which.
 const Suspect* likely_suspect(const Verdict& verdict);
-/// The workers of which one probably hangs, because the culprit only waited for it: "rank 1 on
-/// node1", or "one of ranks 1, 2, 3, 4 and 12 more". Empty: there are none.
+/// Which worker probably hangs, because the culprit only waited for it: "rank 1 on node1", or "one
+/// of ranks 1, 2, 3, 4 and 12 more". Empty: none.
 std::string name_of_suspects(const Verdict& verdict);
 /// Why a round failed: the culprit's failure, and which workers probably hang.
 std::string describe(const Verdict& verdict);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 #include <vector>
 
 #include "proto/frame.hpp"
@@ -18,6 +19,21 @@ void cut_text(std::string& text) { text.resize(std::min(text.size(), kTextBytesK
 template <class Listed>
 void keep_first(std::vector<Listed>& list) {
   if (list.size() > kWorkersKept) list.erase(list.begin() + kWorkersKept, list.end());
+}
+
+/// So that likely_suspect finds in them what it finds in all: those of which no step is known come
+/// first, then those with the least step. They stay in the order of their ranks.
+void keep_furthest_behind(std::vector<Suspect>& suspects) {
+  if (suspects.size() <= kWorkersKept) return;
+  const auto place = [](const Suspect& suspect) {
+    const auto& progress = suspect.worker.progress;
+    return std::tuple(progress.has_value(), progress ? progress->step : 0, suspect.rank);
+  };
+  std::sort(suspects.begin(), suspects.end(),
+            [&](const Suspect& a, const Suspect& b) { return place(a) < place(b); });
+  keep_first(suspects);
+  std::sort(suspects.begin(), suspects.end(),
+            [](const Suspect& a, const Suspect& b) { return a.rank < b.rank; });
 }
 
 void cut_lines(WorkerFailure& failure) {
@@ -56,7 +72,7 @@ void shrink(Finished& finished, int step) {
   }
   for (Suspect& suspect : verdict.suspects)
     if (step == 0) suspect.worker.stacks.clear();
-  if (step == 1) keep_first(verdict.suspects);
+  if (step == 1) keep_furthest_behind(verdict.suspects);
   if (step == 2) cut_texts(verdict.culprit.failure);
   if (step == 3) cut_lines(verdict.culprit.failure);
 }

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "proto/failure_text.hpp"
 #include "proto/fit_frame.hpp"
 #include "proto/message_limits.hpp"
 #include "tests/support/membership_json.hpp"
@@ -40,6 +41,34 @@ TEST_CASE("a job's end fits, whatever its workers printed") {
   CHECK(verdict_read.culprit.failure.last_lines.size() == 20);
   CHECK(verdict_read.victims.size() == 64);
   CHECK(verdict_read.victims[0].rank == 1);
+}
+
+TEST_CASE("of too many suspects those that are furthest behind are kept, by rank") {
+  Finished finished;
+  Verdict& verdict = finished.verdict.emplace();
+  verdict.culprit = {"a", 0, talkative(0)};
+  const std::string node(500, 'n');
+  for (int rank = 1; rank < 5000; ++rank) {
+    verdict.suspects.push_back({"a", rank, {0, 2, WorkerProgress{7, ""}, {}, false}, node});
+    if (rank > 4000) verdict.suspects.back().worker.progress->step = 6;
+  }
+  const auto kept = [&] {
+    const std::string body = encode_to_fit(ServiceMessage(MembershipMessage(finished)));
+    return *std::get<Finished>(*decode_membership_message(body)).verdict;
+  };
+  SECTION("one alone is") {
+    verdict.suspects[4500].worker.progress->step = 5;
+    REQUIRE(likely_suspect(kept()) != nullptr);
+    CHECK(likely_suspect(kept())->rank == 4501);
+    CHECK(kept().suspects.front().rank == 4001);
+  }
+  SECTION("two are") { CHECK(likely_suspect(kept()) == nullptr); }
+  SECTION("one has told no step") {
+    verdict.suspects[0].worker.progress->step = 5;
+    verdict.suspects[4900].worker.progress.reset();
+    CHECK(likely_suspect(kept()) == nullptr);
+  }
+  CHECK(kept().suspects.size() == 64);
 }
 
 TEST_CASE("what a node has stopped fits, and the first failure keeps its lines") {
