@@ -48,7 +48,9 @@ ReportFileResult empty_report_file(const std::string& path) {
     if (result.to_stdout || result.to_stderr) return result;
     if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
       // Opening it may be seen, or wait, at its other end.
-      if (faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) result.error = errno;
+      // What else may go wrong here is of the look alone: filters of containers refuse the call.
+      const bool refused = faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0;
+      if (refused && (errno == EACCES || errno == EROFS)) result.error = errno;
       if (S_ISSOCK(status.st_mode)) result.error = ENXIO;  // as open would say
       return result;
     }
