@@ -8,7 +8,7 @@
 namespace ddprun {
 
 /// `word` as one word for any login shell: sh and its relatives, csh, fish. What needs no quotes
-/// stays as it is. A csh alone cannot be given a newline in a word.
+/// stays as it is. Only csh cannot take a newline in a word.
 std::string shell_word(std::string_view word);
 
 /// A command line of `words`.
