@@ -108,8 +108,8 @@ void NodeMachine::kill_leftovers(Context& context) { take(context, round_->lefto
 
 /// A scheduler signals the workers, too, so they may have succeeded just before. First the core
 /// hears of that: if they were the last ones, the job is a success. If not, this node takes no part
-/// in a new round. The core has heard of none of several signals: the first one by which a person
-/// ends the job on all nodes counts, else the first SIGTERM.
+/// in a new round. Of several signals the first by which a person ends the job on all nodes counts,
+/// else the first SIGTERM: the core has heard of none yet.
 void NodeMachine::leave_once_clear(Context& context) {
   if (config_.rendezvous && leaves_once_clear_.value_or(SIGTERM) == SIGTERM)
     leaves_once_clear_ = std::get<JobSignal>(context.event).signal;

@@ -91,7 +91,7 @@ class Membership {
   static constexpr int kWaitersToldMax = 64;
   /// Of what a check has printed, or of how a worker failed, so much is kept.
   static constexpr std::size_t kUnsoundTextBytesMax = 1024;
-  /// So many rounds in a row that failed first on one node, and it gives way to a spare.
+  /// So many rounds in a row that failed on one node, and it gives way to a spare.
   static constexpr int kFailedRoundsMax = 2;
 
   /// Job time, in which several nodes give their times, began at `job_began`.
@@ -164,7 +164,7 @@ class Membership {
     bool is_checked = true;               // no check is needed before the next round
     std::uint64_t check = 0;              // checking: the number of the Check
     bool is_chosen = false;               // checking: the next round waits for it
-    int failed_rounds = 0;                // in a row: each failed first here
+    int failed_rounds = 0;                // in a row: each failed here
     proto::RoundNumber stepped_back = 0;  // since this round, for its failures; 0: it has not
   };
   using Members = std::map<proto::AgentId, Member>;

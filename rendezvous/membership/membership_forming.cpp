@@ -315,7 +315,7 @@ void Membership::tell_waiting(Context& context) {
   waiting.missing = missing();
   waiting.reason = change_;
   waiting.left = std::max(forms_at() - context.now, Clock::duration::zero());
-  // Of a restart's wait nothing is told before it is over.
+  // Nodes are told nothing before a restart's wait is over.
   const bool is_held = not_before_ && waiting.nodes >= settings_.min_nodes;
   waiting.for_past_workers = is_held || last_call_at_ == incomplete_not_before_;
   send_to_waiting(context, waiting);

@@ -41,7 +41,7 @@ struct NodeSnapshot {
   std::uint64_t order = 0;   ///< of joining
   std::optional<Seat> seat;  ///< in the round that is out; none: it waits for the next one
   bool is_checked = true;    ///< it needs no check before the next round
-  int failed_rounds = 0;     ///< in a row: each failed first on this node
+  int failed_rounds = 0;     ///< in a row: each failed on this node
   proto::RoundNumber stepped_back = 0;  ///< since this round, for its failures; 0: it has not
 };
 

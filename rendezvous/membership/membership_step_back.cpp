@@ -12,8 +12,7 @@ namespace ddprun::rdzv {
 
 using proto::AgentId;
 
-/// `culprit`: the node on which the round failed first; empty: it ended otherwise, which ends each
-/// row.
+/// `node`: where the round failed; empty: it ended otherwise, or that is open. Both end each row.
 void Membership::count_failed_round(const AgentId& node) {
   for (auto& [id, member] : members_)
     member.failed_rounds = id == node ? member.failed_rounds + 1 : 0;
@@ -29,9 +28,8 @@ bool Membership::gives_way(const Member& member) const {
 void Membership::step_back(Members::value_type& entry, Context& context) {
   Member& member = entry.second;
   member.stepped_back = round_.number;
-  std::string reason =
-      fmt::format("gave its place to a spare: {} rounds in a row failed first on this node",
-                  member.failed_rounds);
+  std::string reason = fmt::format(
+      "gave its place to a spare: {} rounds in a row failed on this node", member.failed_rounds);
   if (last_culprit_) reason += "; the last one: " + reason_.substr(0, kUnsoundTextBytesMax);
   note_unsound(member.node.name, reason);
   std::string line = fmt::format("{} {}", label(entry), reason);

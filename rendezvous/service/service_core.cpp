@@ -84,7 +84,7 @@ void ServiceCore::tell_of_refusal(const std::string& run_id, const std::string& 
     context.actions.sends.push_back(
         {*session.contact.connection, proto::MembershipMessage(proto::Remark{line})});
   }
-  if (told == 0) told_refusal_.clear();  // those that begin to wait later have to hear of it
+  if (told == 0) told_refusal_.clear();  // the first that waits has to hear of it
 }
 
 void ServiceCore::take(const ClientSaid& said, Context& context) {

@@ -76,7 +76,7 @@ TEST_CASE("a node on which two rounds in a row failed first gives its place to a
   CHECK(job.is_spare("a"));
   CHECK(job.newest<proto::Waiting>("a").nodes == 2);
   const std::string reason =
-      "gave its place to a spare: 2 rounds in a row failed first on this node; the last one: rank "
+      "gave its place to a spare: 2 rounds in a row failed on this node; the last one: rank "
       "0 on a exited with code 1 after 2.5 s";
   CHECK(job.warnings == Names{"a " + reason});
   CHECK(job.newest<proto::Remark>("a").text == "a " + reason);

@@ -108,7 +108,7 @@ TEST_CASE("nodes that wait hear of one without the secret, and not more often th
 }
 
 TEST_CASE(
-    "a node that begins to wait hears of one that was refused before, when that tries again") {
+    "nodes hear of one that was first refused before any of them waited, when that tries again") {
   ServiceScript service;
   const auto a = service.begin("a");  // its join is still to come
   service.refuse("job", "10.0.0.7");
