@@ -247,7 +247,7 @@ class Release(unittest.TestCase):
 
     def test_the_sbom_names_what_is_linked_in_with_licence_version_and_origin(self):
         parts = {package["name"]: package for package in self.sbom()["packages"]}
-        self.assertEqual(sorted(parts), ["Boost", "compiler_rt", "ddprun", "fmt", "libc++, libc++abi, libunwind", "oneDNN"])
+        self.assertEqual(sorted(parts), ["Boost", "compiler_rt", "ddprun", "fmt", "glibc", "libc++, libc++abi, libunwind", "oneDNN"])
         self.assertEqual([(parts["fmt"][key]) for key in ("versionInfo", "licenseDeclared")], ["9.1.0+ds1-2", "MIT"])
         self.assertEqual(parts["fmt"]["externalRefs"][0]["referenceLocator"], "pkg:deb/debian/libfmt-dev@9.1.0%2Bds1-2")
         self.assertEqual(parts["libc++, libc++abi, libunwind"]["externalRefs"][0]["referenceLocator"], "pkg:pypi/ziglang@0.17.1")
@@ -299,7 +299,8 @@ class Notices(unittest.TestCase):
         titles = {"MIT": "MIT License", "BSD-3-Clause": "Neither the name of the copyright holder", "BSL-1.0": "Boost Software License - Version 1.0",
                   "ISC": "ISC License", "BSD-2-Clause": "BSD 2-Clause License", "Apache-2.0": "Apache License 2.0 (LICENSE)", "IJG": "IJG License",
                   "libpng-2.0": "PNG Reference Library License version 2", "Zlib": "zlib License", "Apache-2.0 WITH LLVM-exception": "Apache License 2.0 with LLVM Exceptions",
-                  "GPL-3.0-or-later WITH GCC-exception-3.1": "GCC Runtime Library Exception, version 3.1"}
+                  "GPL-3.0-or-later WITH GCC-exception-3.1": "GCC Runtime Library Exception, version 3.1",
+                  "LGPL-2.1-or-later WITH GCC-exception-2.0-note": "GNU Lesser General Public License, version 2.1 or later"}
         for name, license_, _, _ in rows:
             for part in license_.split(" AND "):
                 self.assertIn(titles[part], texts, name)
