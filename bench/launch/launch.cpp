@@ -1,6 +1,6 @@
 // How long it takes to start N workers that end at once: ddprun against the spawn/wait floor, and
-// against torchrun and mpirun where they are installed. Interleaved rounds; medians and ratios to
-// the floor.
+// against torchrun and mpirun where they are installed, and another ddprun where one is named, such
+// as that of the packages. Interleaved rounds; medians and ratios to the floor.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 200;
   const std::string workers = argc > 2 ? argv[2] : "8";
   if (rounds < 1 || std::atoi(workers.c_str()) < 1) {
-    std::fprintf(stderr, "usage: bench_launch [ROUNDS=200] [WORKERS=8]\n");
+    std::fprintf(stderr, "usage: bench_launch [ROUNDS=200] [WORKERS=8] [OTHER_DDPRUN]\n");
     return 2;
   }
   setenv("OMP_NUM_THREADS", "1", 1);  // else a note on stderr is timed too
@@ -36,6 +36,10 @@ int main(int argc, char** argv) {
        {folder + "/ddprun", "--output=raw", "--nproc-per-node", workers, "/bin/true"},
        1,
        {}}};
+  if (argc > 3) {
+    contenders.push_back(
+        {"other ddprun", {argv[3], "--nproc-per-node", workers, "/bin/true"}, 1, {}});
+  }
   if (const std::string mpirun = bench::find_program({"mpirun"}); !mpirun.empty()) {
     contenders.push_back(
         {"mpirun",
