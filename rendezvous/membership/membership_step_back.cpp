@@ -1,4 +1,4 @@
-// A node on which several rounds in a row failed first: it gives its place to a spare, if there is
+// A node on which round after round fails gives its place to a spare.
 // one, and is the last spare from then on.
 #include <string>
 #include <utility>

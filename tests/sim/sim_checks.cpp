@@ -226,7 +226,7 @@ void SimJob::check_soundness(const RoundId& id) {
   }
 }
 
-/// A node on which two rounds in a row failed first has no rank in the next one while a spare
+/// A node on which two rounds in a row failed has no rank in the next one while a spare
 /// waits.
 void SimJob::check_failing_node(const RoundSeen& seen, const rdzv::Membership& membership) {
   const bool again = !seen.failed_before.empty() && seen.failed_before == failing_;

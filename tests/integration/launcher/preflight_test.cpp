@@ -172,7 +172,7 @@ TEST_CASE("a node that fails twice in a row gives its place to a spare, and the 
       spare.wait_for([](const auto&, const auto& err) { return has(err, "waits as a spare"); }));
   job.open_gate();
   const std::string why =
-      " gave its place to a spare: 2 rounds in a row failed first on this node; the last one: rank "
+      " gave its place to a spare: 2 rounds in a row failed on this node; the last one: rank "
       "0";
   REQUIRE(failing.wait_for([&](const auto&, const auto& err) {
     return has(err, why) && has(err, "this one waits as a spare\n");

@@ -66,7 +66,7 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a node on which two rounds in a row failed first gives its place to a spare") {
+TEST_CASE("a node on which two rounds in a row failed gives its place to a spare") {
   Failing job(stepping_back(2, 2));
   job.join_all({"a", "b", "spare"});
   job.fail_on("a");
