@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from harness import WORKERS, Hosts, HostsTest, until
+from harness import BIN, WORKERS, Hosts, HostsTest, until
 
 LEASE = float(os.environ.get("DDPRUN_TEST_LEASE", "3"))
 CONF = f"--rdzv-conf=keep_alive_interval={LEASE / 5:g},keep_alive_max_attempt=5,last_call_timeout=5"
@@ -25,9 +25,9 @@ class RoundsTest(HostsTest):
     nodes = "2:3"
     processes = 2
 
-    def start(self, hosts, on=None, options=(), endpoint="node1", **environment):
+    def start(self, hosts, on=None, options=(), endpoint="node1", backend="c10d", **environment):
         return [hosts.ddprun(host, f"--nnodes={self.nodes}", f"--nproc-per-node={self.processes}", "--grow-delay=0.2",
-                             "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", CONF, *options, sys.executable,
+                             f"--rdzv-backend={backend}", f"--rdzv-endpoint={endpoint}", CONF, *options, sys.executable,
                              WORKERS / "alive.py", **environment)
                 for host in on or hosts]
 
@@ -47,6 +47,12 @@ class RoundsTest(HostsTest):
             return newest, min(sign[4] for sign in signs if sign[1] == newest)
 
         return until(found, limit, lambda: f"a round of {size} workers after round {after}\n" + "\n".join(map(str, nodes)))
+
+    def attached(self, hosts, host, endpoint):
+        """How many nodes have a connection to the rendezvous, asked from that host."""
+        status = hosts.run(host, [BIN / "rdzvd", "--status", f"--endpoint={endpoint}"])
+        status.wait()
+        return status.out.count("attached, ")
 
     def check_rounds_never_overlap(self, hosts):
         first, last = {}, {}

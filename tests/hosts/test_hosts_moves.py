@@ -34,12 +34,6 @@ class Moves(RoundsTest):
         words[3] = "00000000-0000-4000-8000-000000000000"  # its boot id
         (copy / "clock").write_text(" ".join(words), encoding="utf-8")
 
-    def attached(self, hosts, host):
-        """How many nodes have a connection to the rendezvous, asked from that host."""
-        status = hosts.run(host, [BIN / "rdzvd", "--status", f"--endpoint={ENDPOINT}"])
-        status.wait()
-        return status.out.count("attached, ")
-
     def check_move(self, lose, keeps_state):
         """node3 and node4 do the work; the rendezvous goes from node1 to node2."""
         with Hosts(4) as hosts:
@@ -58,7 +52,7 @@ class Moves(RoundsTest):
             for host in workers:
                 host.move_name("rendezvous", new.addr)
             everything = lambda: "\n".join(map(str, [rdzvd, *nodes]))
-            harness.until(lambda: self.attached(hosts, workers[0]) == 2, 40, everything)
+            harness.until(lambda: self.attached(hosts, workers[0], ENDPOINT) == 2, 40, everything)
             if keeps_state:
                 self.assertEqual({sign[1] for sign in self.alive(hosts)}, {number}, everything())
             else:
