@@ -54,10 +54,10 @@ class OverEtcd(OverEtcdTest):
 
     def test_training_goes_on_while_the_leading_rdzvd_is_killed_every_five_seconds(self):
         with Hosts(7) as hosts:
-            etcd = Etcd(hosts, [hosts[0]])
-            daemons = {host: self.start_rdzvd(hosts, host, etcd) for host in list(hosts)[:3]}
+            members, workers = list(hosts)[:3], list(hosts)[3:]
+            etcd = Etcd(hosts, members)
+            daemons = {host: self.start_rdzvd(hosts, host, etcd) for host in members}
             endpoint = ",".join(f"{host.name}:29400" for host in daemons)
-            workers = list(hosts)[3:]
             nodes = [hosts.ddprun(host, "--nnodes=4", "--max-restarts=9", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}",
                                   USUAL_LEASE, "train", "--epochs=1000000", "--checkpoint-every=off") for host in workers]
 
