@@ -4,6 +4,8 @@
 using namespace ddprun;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 using Words = std::multiset<std::string>;
 
 namespace {
@@ -120,10 +122,17 @@ TEST_CASE("SIGTERM takes one node away, Ctrl-C ends the job on all nodes") {
   for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
   SECTION("SIGTERM") {
     job.nodes[1].signal(SIGTERM);
-    CHECK(job.nodes[1].wait().status == 128 + SIGTERM);
+    const ChildResult gone = job.nodes[1].wait();
+    CHECK(gone.status == 128 + SIGTERM);
+    CHECK_THAT(gone.err,
+               StartsWith("ddprun: SIGTERM: stopping the workers; SIGKILL follows after ") &&
+                   EndsWith("\nddprun: stopped by SIGTERM\n"));
     REQUIRE(job.nodes[0].wait_for_output("/2 "));
     job.open_gate();
-    CHECK(job.nodes[0].wait().status == 0);
+    const ChildResult stayed = job.nodes[0].wait();
+    CHECK(stayed.status == 0);
+    CHECK_THAT(stayed.err,
+               EndsWith(" was stopped by SIGTERM; starting the workers again on 1 node\n"));
   }
   SECTION("SIGINT, or SIGTERM at the node that has the rendezvous") {
     const bool at_host = GENERATE(false, true);
