@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <atomic>
 #include <filesystem>
@@ -14,6 +15,7 @@
 
 #include "bench/restart/job.hpp"
 #include "proto/control_channel.hpp"
+#include "rendezvous/tls/tls.hpp"
 
 namespace bench = ddprun::bench;
 namespace proto = ddprun::proto;
@@ -24,6 +26,21 @@ namespace {
 
 constexpr int kKillsATurn = 5;
 constexpr std::size_t kOpenMax = 512;  // connections at once; more wait for an answer
+constexpr const char* kRunId = "bench-two-nodes";
+
+constexpr const char* kFooter = R"(
+Each turn kills 5 workers of a job on two nodes without a flood (calm), 5 while the flood reaches a
+server that only takes and closes its connections (flood, elsewhere), and 5 while it reaches the
+rdzvd of the job. Printed are the times from a kill until both new workers run, and how many
+connections were made and refused each second.
+
+Examples:
+  chrt -f 50 bench_flood            20 turns, 1,000 connections a second, without TLS
+  chrt -f 50 bench_flood --tls
+  bench_flood --tls 2 200           2 turns, 200 connections a second: does it work here?
+)";
+
+using Encrypter = std::shared_ptr<const proto::Encrypter>;
 
 /// Shared with the child that floods.
 struct Control {
@@ -46,7 +63,9 @@ sockaddr_in loopback(int port) {
 
 class Flood {
  public:
-  Flood(Control& control, int rate) : control_(control), interval_(1'000'000'000 / rate) {}
+  /// Without an encrypter it does not encrypt.
+  Flood(Control& control, int rate, Encrypter encrypter)
+      : control_(control), interval_(1'000'000'000 / rate), encrypter_(std::move(encrypter)) {}
 
   [[noreturn]] void run() {
     auto next = Clock::now();
@@ -71,8 +90,9 @@ class Flood {
     const sockaddr_in addr = loopback(port);
     connect(fd, reinterpret_cast<const sockaddr*>(&addr), sizeof addr);
     proto::ControlChannel::Settings settings;
-    settings.hello = proto::rendezvous_hello("bench-two-nodes");
+    settings.hello = proto::rendezvous_hello(kRunId);
     settings.secret = "a guess";
+    if (encrypter_) settings.encryption = encrypter_->client({"", settings.secret, kRunId});
     open_.emplace(fd, Connection{proto::ControlChannel(std::move(settings))});
     ++control_.begun;
   }
@@ -98,21 +118,22 @@ class Flood {
     ssize_t count = 0;
     while ((count = read(fd, buffer, sizeof buffer)) > 0) {
       one.channel.append({buffer, static_cast<std::size_t>(count)});
-      // A message before the proof is answered can only be a refusal.
+      // A message before the proof is answered can only be a refusal; with TLS an alert is.
       if (const auto body = one.channel.next(); !body || *body) {
         ++control_.refused;
         return false;
       }
     }
     if (count == 0 || (errno != EAGAIN && errno != ENOTCONN)) return false;
-    if (one.channel.output_bytes() == 0) return true;
     const std::string output = one.channel.take_output();
+    if (output.empty()) return true;
     const ssize_t sent = send(fd, output.data(), output.size(), MSG_NOSIGNAL);
     return sent == static_cast<ssize_t>(output.size());
   }
 
   Control& control_;
   const std::chrono::nanoseconds interval_;
+  const Encrypter encrypter_;
   std::map<int, Connection> open_;
   std::vector<pollfd> entries_;
 };
@@ -171,14 +192,27 @@ bool kill_some(bench::Job& job, Control& control, Measured& measured) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int turns = argc > 1 ? std::atoi(argv[1]) : 20;
-  const int rate = argc > 2 ? std::atoi(argv[2]) : 1'000;
-  if (turns < 1 || rate < 1) {
-    std::fprintf(stderr,
-                 "usage: bench_flood [TURNS=20 [CONNECTIONS_A_SECOND=1000]]\n"
-                 "Each turn kills 5 workers calm, 5 beside the flood of a server that only "
-                 "closes, and 5 beside that of rdzvd.\n");
-    return 2;
+  CLI::App app("What connections with a wrong secret do to the restarts of another job.");
+  app.footer(kFooter);
+  int turns = 20;
+  int rate = 1'000;
+  bool tls = false;
+  app.add_option("TURNS", turns)->check(CLI::Range(1, 100'000))->capture_default_str();
+  app.add_option("CONNECTIONS_A_SECOND", rate)
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_flag("--tls", tls,
+               "rdzvd with --tls, nodes with --rdzv-tls, and each connection of the flood begins a "
+               "TLS handshake with the key of a wrong secret");
+  CLI11_PARSE(app, argc, argv);
+  Encrypter encrypter;
+  if (tls) {
+    const auto opened = ddprun::rdzv::open_tls();
+    if (!opened) {
+      std::fprintf(stderr, "bench_flood: --tls: %s\n", opened.error().c_str());
+      return 1;
+    }
+    encrypter = *opened;
   }
   char folder[] = "/tmp/bench_flood_XXXXXX";
   if (mkdtemp(folder) == nullptr) return 1;
@@ -193,9 +227,11 @@ int main(int argc, char** argv) {
   const int other_port = bench::free_port();
   std::vector<pid_t> children;
   children.push_back(start_child([&] { take_and_close(other_port); }));
-  children.push_back(start_child([&] { Flood(control, rate).run(); }));
-  children.push_back(bench::start({bench::own_folder() + "/rdzvd", "--host=127.0.0.1",
-                                   "--port=" + std::to_string(port), "--secret-file=" + secret}));
+  children.push_back(start_child([&] { Flood(control, rate, encrypter).run(); }));
+  Command rdzvd{bench::own_folder() + "/rdzvd", "--host=127.0.0.1",
+                "--port=" + std::to_string(port), "--secret-file=" + secret};
+  if (tls) rdzvd.emplace_back("--tls");
+  children.push_back(bench::start(rdzvd));
   std::array<Measured, 3> all{{{"calm", 0}, {"flood, elsewhere", other_port}, {"flood", port}}};
   bool ok = true;
   {
@@ -205,10 +241,11 @@ int main(int argc, char** argv) {
                  "--nproc-per-node=1",
                  "--nnodes=2",
                  "--rdzv-backend=c10d",
-                 "--rdzv-id=bench-two-nodes",
+                 std::string("--rdzv-id=") + kRunId,
                  "--rdzv-endpoint=127.0.0.1:" + std::to_string(port),
-                 "--rdzv-secret-file=" + secret,
-                 bench::own_folder() + "/bench_restart_worker"};
+                 "--rdzv-secret-file=" + secret};
+    if (tls) node.emplace_back("--rdzv-tls");
+    node.push_back(bench::own_folder() + "/bench_restart_worker");
     bench::Job job("two nodes", {node, node}, folder);
     ok = job.wait_for_start(2);
     for (int turn = 0; turn < turns && ok; ++turn) {
