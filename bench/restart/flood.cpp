@@ -197,8 +197,10 @@ int main(int argc, char** argv) {
   int turns = 20;
   int rate = 1'000;
   bool tls = false;
-  app.add_option("TURNS", turns)->check(CLI::Range(1, 100'000))->capture_default_str();
-  app.add_option("CONNECTIONS_A_SECOND", rate)
+  app.add_option("TURNS", turns, "each with 15 kills")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app.add_option("CONNECTIONS_A_SECOND", rate, "of the flood")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   app.add_flag("--tls", tls,
