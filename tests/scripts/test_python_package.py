@@ -153,7 +153,8 @@ sys.exit(3 if os.path.exists(ready) else 4)
         done = self.run_program(self.python, "-m", "ddprun.doctor")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stderr, "")
-        for words in (f"{self.ddprun}: ddprun ", r"level +(tree|cgroup|pidns)\n", r"kernel +\d", r"libc +glibc 2\.\d", r"port 29500 +\w",
+        for words in (f"{self.ddprun}: ddprun ", r"level +(tree|cgroup|pidns)\n", r"kernel +\d", r"libc +glibc 2\.\d",
+                      r"port 29500 +(free\n|Address already in use\n +-> jobs of several nodes take it by default; give another port\n)",
                       r"open files +\w", r"OpenSSL +\w", r"MUNGE +\w", r"ddprun finds +\w", r"Python +3\."):
             self.assertRegex(done.stdout, words if "\\" in words else re.escape(words))
 
