@@ -94,6 +94,20 @@ class Installed(unittest.TestCase):
         done = self.run_program(self.python, "-c", "import ddprun, importlib.metadata as m; print(ddprun.__version__, m.version('ddprun'))")
         self.assertEqual(done.stdout, "1.2.3 1.2.3\n", done.stderr)
 
+    def test_pip_refuses_the_wheel_for_another_libc_an_older_glibc_another_processor_and_an_older_python(self):
+        arch, other = wheel_environment.ARCH, "x86_64" if wheel_environment.ARCH == "aarch64" else "aarch64"
+        lost = "No matching distribution found for ddprun"
+        for platform, version, error in ((f"manylinux_2_28_{arch}", "3.8", ""), (f"manylinux_2_28_{arch}", "3.13", ""),
+                                         (f"manylinux_2_28_{arch}", "3.7", "Package 'ddprun' requires a different Python: 3.7.0 not in '>=3.8'"),
+                                         (f"manylinux_2_27_{arch}", "3.13", lost), (f"musllinux_1_2_{arch}", "3.13", lost),
+                                         (f"manylinux_2_28_{other}", "3.13", lost)):
+            folder = self.folder / "downloads" / f"{platform} {version}"
+            done = self.run_program(self.python, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--no-index", "--find-links", self.folder,
+                                    "--only-binary=:all:", f"--platform={platform}", f"--python-version={version}", "--dest", folder, "ddprun")
+            self.assertEqual(re.findall("(?m)^ERROR: (No matching .*|Package .*)$", done.stderr), [error] if error else [], f"{folder.name}: {done.stderr}")
+            self.assertEqual(done.returncode, 1 if error else 0, folder.name)
+            self.assertEqual([path.name for path in folder.glob("*")], [] if error else [f"ddprun-1.2.3-py3-none-manylinux_2_28_{arch}.whl"])
+
     def test_progress_writes_the_page_that_the_documents_describe(self):
         page = self.folder / "page"
         before = time.monotonic_ns()
