@@ -129,5 +129,95 @@ class Packages(ProgramChecks, unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^GPUs .*NVML")
 
 
+def made_before(ending):
+    """The packages of an earlier run of scripts/package with this ending, or of a run for them."""
+    def found():
+        return sorted((HOME / "dist").glob(f"*{ending}"))
+    if not found():
+        packed({".whl": "wheel", ".tar.zst": "tarball"}[ending])
+    return found()
+
+
+class Tarballs(unittest.TestCase):
+    """The tarballs of two versions, unpacked beside each other."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name).resolve()
+        tarball, = made_before(".tar.zst")
+        version, other = package_files.version(), re.sub(r"\d", "9", package_files.version())
+        first = unpack_tarball(tarball, cls.folder)
+        second = first.with_name(first.name.replace(version, other))
+        shutil.copytree(first, second)
+        for name in package_files.PROGRAMS:
+            content = (second / name).read_bytes()
+            assert version.encode() in content, name
+            (second / name).write_bytes(content.replace(version.encode(), other.encode()))
+        cls.tops = {version: first, other: second}
+
+    def run_program(self, *command, path="/usr/bin:/bin"):
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
+                              cwd=self.folder, env=os.environ | {"PATH": path})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def check(self, version, top, ddprun, path):
+        """This command is the ddprun of that folder, with the agent and the trainer of that folder."""
+        self.assertRegex(self.run_program(ddprun, "--version", path=path), rf"^ddprun {version} ")
+        self.assertIn(f"\nexecutes     {top}/libexec/ddprun/train\n", self.run_program(ddprun, "--dry-run", "train", path=path))
+        self.assertRegex(self.run_program(ddprun, "--nproc_per_node=1", "train", "--version", path=path), rf"^train {version} ")
+        self.assertEqual(self.run_program(ddprun, "--nproc_per_node=1", "--contain=tree", "sh", "-c", "readlink /proc/$PPID/exe", path=path),
+                         f"{top}/bin/ddprun\n")
+
+    def test_two_versions_beside_each_other_run_each_their_own_programs(self):
+        link = self.folder / "current"
+        for version, top in self.tops.items():
+            other, = self.tops.keys() - {version}
+            self.assertRegex(self.run_program(top / "check"), rf"^ddprun {version} ")
+            paths = [f"{self.tops[other]}/bin:/usr/bin:/bin", f"{top}/bin:{self.tops[other]}/bin:/usr/bin:/bin"]
+            self.check(version, top, top / "bin" / "ddprun", paths[0])
+            self.check(version, top, "ddprun", paths[1])
+            link.unlink(missing_ok=True)
+            link.symlink_to(top.name)
+            self.check(version, top, link / "bin" / "ddprun", paths[0])
+
+
+class Wheels(unittest.TestCase):
+    """The wheels as PyPI's own tools judge them."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.tools = pathlib.Path(folder.name) / "tools"
+        subprocess.run([sys.executable, "-m", "venv", cls.tools], check=True, capture_output=True)
+        done = subprocess.run([cls.tools / "bin" / "pip", "--disable-pip-version-check", "--retries=1", "install", "twine", "auditwheel"],
+                              capture_output=True, text=True, check=False, timeout=600, stdin=subprocess.DEVNULL)
+        if "(from versions: none)" in done.stderr:
+            raise unittest.SkipTest("twine and auditwheel cannot be downloaded here")
+        assert done.returncode == 0, done.stderr
+        cls.wheels = made_before(".whl")
+
+    def run_tool(self, name, *words):
+        return subprocess.run([self.tools / "bin" / name, *words], capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL)
+
+    def test_twine_finds_nothing_that_pypi_would_refuse_or_show_wrongly(self):
+        self.assertEqual([wheel.name.split("-")[0] for wheel in self.wheels], ["ddprun", "ddprun_torchrun"])
+        done = self.run_tool("twine", "--no-color", "check", "--strict", *self.wheels)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count(": PASSED"), 2, done.stdout)
+
+    def test_auditwheel_finds_that_the_programs_need_no_more_than_the_tag_of_the_wheel_promises(self):
+        promised = tuple(map(int, re.search(r"-manylinux_(\d+)_(\d+)_x86_64\.whl$", self.wheels[0].name).groups()))
+        done = self.run_tool("auditwheel", "show", self.wheels[0])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        text = " ".join(done.stdout.split())
+        found = re.search(r'is consistent with the following platform tag: "manylinux_(\d+)_(\d+)_x86_64"', text)
+        self.assertTrue(found, text)
+        self.assertLessEqual(tuple(map(int, found.groups())), promised)
+
+
 if __name__ == "__main__":
     unittest.main()
