@@ -112,6 +112,26 @@ class Userlands(unittest.TestCase):
         names = {f"/{path.relative_to(root)}" for path in root.rglob("*")}
         return {name for name in names if not notes.match(name)} | set(self.run_in(root, "getent", "passwd").stdout.splitlines())
 
+    def check_upgrade(self, root, deb):
+        """Changed options survive a newer package, which has other ones."""
+        with tempfile.TemporaryDirectory() as tree:
+            subprocess.run(["dpkg-deb", "-R", deb, tree], check=True, capture_output=True)
+            for name, old, new in (("DEBIAN/control", r"(?m)^(Version: .*-)1$", r"\g<1>2"), ("etc/default/rdzvd", r"\Z", "# A new comment.\n")):
+                path = pathlib.Path(tree, name)
+                text, count = re.subn(old, new, path.read_text())
+                self.assertEqual(count, 1, name)
+                path.write_text(text)
+            subprocess.run(["dpkg-deb", "--root-owner-group", "-b", tree, root / "opt" / "newer.deb"], check=True, capture_output=True)
+        options = root / "etc/default/rdzvd"
+        changed = options.read_text() + 'RDZVD_OPTIONS="--listen=127.0.0.1:29401"\n'
+        options.write_text(changed)
+        # As dpkg does after the answer N; it asks because both texts have changed.
+        done = self.run_in(root, "dpkg", "--force-confold", "-i", "/opt/newer.deb")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(self.run_in(root, "dpkg-query", "-W", "ddprun-rdzvd").stdout, r"-2\n\Z")
+        self.assertEqual(options.read_text(), changed)
+        self.assertIn("# A new comment.\n", options.with_name("rdzvd.dpkg-dist").read_text())
+
     def check_debs(self, root):
         debs = sorted(DIST.glob("ddprun*_amd64.deb")) + sorted(DIST.glob("ddprun-dev_*_all.deb"))
         self.assertEqual(len(debs), 3)
@@ -129,6 +149,7 @@ class Userlands(unittest.TestCase):
         done = self.run_in(root, "sh", "-ec", f"{command}; setpriv --reuid=rdzvd --regid=rdzvd --clear-groups timeout 3 rdzvd --listen=127.0.0.1:0 "
                            "--secret-file=/etc/ddprun/secret || true; rm -r /etc/ddprun")
         self.assertRegex(done.stdout, r"^127\.0\.0\.1:\d+\n$", done.stderr)
+        self.check_upgrade(root, next(deb for deb in debs if deb.name.startswith("ddprun-rdzvd_")))
         done = self.run_in(root, "dpkg", "--purge", "ddprun", "ddprun-rdzvd", "ddprun-dev")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(self.files_of(root), before)
