@@ -75,5 +75,7 @@ TEST_CASE("without a munged the error names its socket") {
   const auto credentials = munge_credentials(nowhere);
   const auto credential = credentials->encode("payload");
   REQUIRE_FALSE(credential.has_value());
+  if (credential.error().reason.starts_with("MUNGE cannot be used (libmunge"))
+    test::skip("no libmunge: " + credential.error().reason);
   CHECK_THAT(credential.error().reason, Contains("MUNGE: ") && Contains(nowhere));
 }
