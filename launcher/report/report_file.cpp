@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "base/bounded_write.hpp"
 #include "base/line_start.hpp"
@@ -40,6 +41,10 @@ int write_to(int fd, const std::string& text) {
 
 }  // namespace
 
+std::string why_not_written(int error) {
+  return error == ENXIO ? "no process reads it" : std::strerror(error);
+}
+
 ReportFileResult empty_report_file(const std::string& path) {
   ReportFileResult result;
   struct stat status {};
@@ -51,7 +56,7 @@ ReportFileResult empty_report_file(const std::string& path) {
       // What else may go wrong here is of the look alone: filters of containers refuse the call.
       const bool refused = faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0;
       if (refused && (errno == EACCES || errno == EROFS)) result.error = errno;
-      if (S_ISSOCK(status.st_mode)) result.error = ENXIO;  // as open would say
+      if (S_ISSOCK(status.st_mode)) result.error = EOPNOTSUPP;
       return result;
     }
   }

@@ -13,6 +13,9 @@ struct ReportFileResult {
   bool to_stderr = false;
 };
 
+/// Of such an error, for people.
+std::string why_not_written(int error);
+
 /// Empties the file, or makes it, so that a report of an earlier job does not outlive one that is
 /// killed. Pipes and devices are left alone, and so is what our own stdout or stderr goes to. Of
 /// pipes and devices only the permission to write is looked at.

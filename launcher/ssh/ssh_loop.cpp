@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -310,7 +309,7 @@ class SshLoop {
     if (!launch_.report_file.empty()) {
       const auto written = write_report_file(launch_.report_file, conclusion_.json, {false, false});
       if (written.error != 0)
-        warn("cannot write report " + launch_.report_file + ": " + std::strerror(written.error));
+        warn("cannot write report " + launch_.report_file + ": " + why_not_written(written.error));
     }
     if (conclusion_.report) err_.add(conclusion_.report->text);
     if (!launch_.error_file.empty() && !conclusion_.error_file.empty()) {
