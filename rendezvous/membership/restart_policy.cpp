@@ -162,6 +162,9 @@ std::string explain(const proto::RestartSettings& settings) {
   line("PROGRAM cannot be started", ends);
   line("all workers exit with code 0", ends + " as a success");
   line("a stop signal comes", "stops the workers within the grace period and ends the job");
+  line("SIGTERM to one of several nodes",
+       "that node leaves; the others start again, if they are enough (--nnodes=MIN:MAX)");
+  line("one of several nodes is lost", "the others start again in the same way");
   if (!any) return text;
   line("before the first restart", "no wait");
   line("before each further restart",

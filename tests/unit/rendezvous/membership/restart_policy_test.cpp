@@ -211,8 +211,8 @@ TEST_CASE("the policy explains itself for every cause") {
        {"killed by a signal", "at most 3 times within any 1 h 0 min", "but with code 2 ",
         "but with code 126", "but with code 127", "but with code 113", "but with code 77",
         "--no-restart-on", "2.0 s, doubled each time", "lasted 10.0 s or reached a new step",
-        "less than 10.0 s", "a stop signal comes", "a worker hangs",
-        "3 rounds in a row, no new step"}) {
+        "less than 10.0 s", "a stop signal comes", "SIGTERM to one of several nodes",
+        "a worker hangs", "3 rounds in a row, no new step"}) {
     CHECK_THAT(text, Contains(part));
   }
   CHECK_THAT(rdzv::explain({}), Contains("no restarts are allowed"));
