@@ -109,7 +109,9 @@ void ServiceHost::fail_to_listen(const std::string& addr, const ErrorCode& error
     remedy = settings_.insists_on_rank ? "add --rdzv-backend=c10d to use the rdzvd there"
                                        : "leave out is_host=1 to use the rdzvd there";
   } else if (settings_.insists_on_rank && program.starts_with("ddprun")) {
-    remedy = "is --node-rank=0 given on two nodes?";
+    remedy =
+        "each node needs its own --node-rank (the default is 0), or --rdzv-backend=c10d gives "
+        "ranks";
   }
   const std::string more =
       settings_.more_ports.empty() ? "" : fmt::format(" to {}", settings_.more_ports.back());
