@@ -20,13 +20,13 @@ inline ProgramText program_text() {
           "bit, with any number of workers, with accumulation, and across restarts; on GPUs with "
           "--exact.",
       .examples =
-          {{"train", "alone, on generated pictures; ddprun train does the same"},
+          {{"ddprun train", "one worker, on generated pictures"},
            {"ddprun --nproc-per-node=2 train", "two workers"},
            {"ddprun --nproc-per-node=2 --max-restarts=3 train --data FOLDER --out runs/first",
             "on the files of MNIST, Fashion-MNIST or CIFAR-10 in FOLDER; the group is started "
             "again after "
             "a failure"},
-           {"train --eval --resume-from=runs/first --data FOLDER",
+           {"ddprun train --eval --resume-from=runs/first --data FOLDER",
             "the figures of its best checkpoint, for each class"}},
       .option_examples = option_examples(),
       .sections = {{.title = "Checkpoints and restarts",
