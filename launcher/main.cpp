@@ -89,10 +89,9 @@ void write_report(const std::string& path, const std::string& json,
   warn(level, "cannot write report " + path + ": " + launcher::why_not_written(result.error));
 }
 
-// A report of an earlier job must not outlive this one, but does outlive a job that was refused. A
-// wrong path ends ddprun here: at the end, the report of a long job would be lost.
+// A report of an earlier job must not outlive this one. A wrong path ends ddprun here: at
+// the end, the report of a long job would be lost.
 std::optional<launcher::LaunchError> empty_report(const std::string& path) {
-  if (path.empty()) return std::nullopt;
   const auto result = launcher::empty_report_file(path);
   if (result.error == 0) return std::nullopt;
   return launcher::usage_error("--report: cannot write " + path + ": " +
@@ -205,9 +204,6 @@ int plan_and_run(const launcher::LaunchOptions& options, const launcher::Environ
                  const machine::UserState& user, const launcher::NodePlan* node) {
   auto plan = launcher::make_plan(options, environment, launcher::machine_probes());
   if (!plan) return fail(plan.error());
-  if (node == nullptr) {  // else the launcher writes it
-    if (const auto error = empty_report(plan->report.file)) return fail(*error);
-  }
   for (const std::string& warning : plan->warnings) warn(options.log_level, warning);
   for (const std::string& note : plan->notes)
     std::fprintf(stderr, "ddprun: %s\n", printable(note).c_str());
@@ -274,6 +270,9 @@ int main(int argc, char** argv) {
       break;
   }
 
+  if (options->request == launcher::Request::run && !options->report_file.empty()) {
+    if (const auto error = empty_report(options->report_file)) return fail(*error);
+  }
   if (!options->hosts.spelling.empty()) {
     auto launch =
         launcher::launch_from_here(*options, environment, {argv, argv + argc}, current_folder());
@@ -282,7 +281,6 @@ int main(int argc, char** argv) {
       return print(launcher::ssh_dry_run_text(*launch));
     if (options->request == launcher::Request::dry_run_json)
       return print(launcher::ssh_dry_run_json(*launch));
-    if (const auto error = empty_report(options->report_file)) return fail(*error);
     for (const std::string& warning : launch->warnings) warn(options->log_level, warning);
     return launcher::run_ssh_job(std::move(*launch), user);
   }
