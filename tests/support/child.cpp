@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <thread>
 
@@ -159,8 +158,9 @@ std::vector<pid_t> processes_showing(const std::string& file, const std::string&
     const pid_t pid = std::atoi(each->d_name);
     if (pid <= 0 || pid == getpid()) continue;
     std::ifstream shown("/proc/" + std::string(each->d_name) + "/" + file, std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(shown), {}};
-    if (bytes.find(text) != std::string::npos) found.push_back(pid);
+    std::ostringstream bytes;
+    bytes << shown.rdbuf();  // of one that has just ended this fails, and an iterator would throw
+    if (bytes.str().find(text) != std::string::npos) found.push_back(pid);
   }
   closedir(directory);
   return found;
