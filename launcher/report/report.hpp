@@ -21,7 +21,8 @@ struct JobFacts {
   bool python_is_wanted = false;  ///< PYTHON_EXEC names it
   bool shows_crashes = false;     ///< that Python prints its stacks if a signal ends it
   std::string program = {};       ///< as typed
-  /// What stands behind it; empty for a program of ours, which says itself whose option one is.
+  /// What stands behind it; empty for a program of ours, which says itself to which program an
+  /// option belongs.
   std::vector<std::string> arguments = {};
 };
 
