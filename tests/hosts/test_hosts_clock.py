@@ -48,6 +48,8 @@ class ClockSetBack(RoundsTest):
 
     def check(self, hosts, nodes, set_back, stop=lambda: None):
         number, _ = self.wait_for_round(hosts, nodes, 3)
+        for node in nodes:
+            node.wait_for(rf"round {number} begins")  # with the time before
         set_back()
         time.sleep(LEASE + 2.5)  # a node is given up 2 s after its lease
         self.assertEqual({sign[1] for sign in self.alive(hosts)}, {number}, "\n".join(map(str, nodes)))
