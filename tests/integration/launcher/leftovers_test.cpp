@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "tests/support/child.hpp"
 #include "tests/support/job.hpp"
@@ -78,8 +79,9 @@ pid_t long_sleeper(const std::string& entry) {
     found = called("sleep", entry);
     std::erase_if(found, [](pid_t pid) {
       std::ifstream words("/proc/" + std::to_string(pid) + "/cmdline");
-      std::string text((std::istreambuf_iterator<char>(words)), std::istreambuf_iterator<char>());
-      return !has(text, "60");
+      std::ostringstream text;
+      text << words.rdbuf();  // no exception where the process has just ended
+      return !has(text.str(), "60");
     });
     return found.size() == 1;
   }));
