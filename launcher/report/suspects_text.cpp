@@ -71,11 +71,11 @@ std::string suspects_text(const proto::Verdict& verdict) {
     if (suspect.worker.stacks.empty() || (likely != nullptr && &suspect != likely)) continue;
     if (shown == nullptr || step(suspect) < step(*shown)) shown = &suspect;
   }
-  std::string who = likely == nullptr ? "one of them" : fmt::format("rank {}", likely->rank);
-  if (list.size() == 1) who = "it";
+  std::string named = likely == nullptr ? "one of them" : fmt::format("rank {}", likely->rank);
+  if (list.size() == 1) named = "it";
   std::string text = fmt::format(
       "ddprun: {} {} still running: {} probably hangs (--progress-timeout would make sure)\n",
-      ranks_text(list), list.size() == 1 ? "was" : "were", who);
+      ranks_text(list), list.size() == 1 ? "was" : "were", named);
   if (shown != nullptr)
     text += stacks_text(fmt::format("rank {}", shown->rank), shown->worker.stacks);
   return text;

@@ -1,5 +1,5 @@
-// What workers leave behind when they have ended: who waits how long for it, and what a signal or a
-// stop means meanwhile.
+// What workers leave behind when they have ended: how long a node waits for it, and what a signal
+// or a stop means meanwhile.
 #include "agent/control/node_machine.hpp"
 
 #include <algorithm>

@@ -20,7 +20,7 @@ using launcher::empty_report_file;
 
 namespace {
 
-/// Without the rights of root, who may write to everything.
+/// Without the rights of root: root may write to everything.
 class AsAnotherUser {
  public:
   AsAnotherUser() {

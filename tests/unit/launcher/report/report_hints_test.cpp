@@ -155,7 +155,7 @@ TEST_CASE("an option of ddprun that stands behind the program is named, if that 
       CHECK_FALSE(has(said(result, facts), "hint"));
     }
   }
-  SECTION("and of one whose words are not known only if programs rarely have such an option") {
+  SECTION("and where it is not known what the program said, only if programs rarely have it") {
     culprit.last_lines.clear();
     for (const char* option : {"--nproc-per-node=2", "--nproc_per_node", "--rdzv_id"}) {
       facts.arguments = {option};
