@@ -120,8 +120,10 @@ class OverEtcdTest(RoundsTest):
             time.sleep(max(0, max(killed_at + 5, led_at + random.uniform(0.5, 1.75)) - time.monotonic()))
         print(f"{len(took)} leaders killed in {time.monotonic() - began:.0f} s; the next one led after at most {max(took):.2f} s "
               f"(median {statistics.median(took):.2f} s) at a lease of {LEADER_LEASE} s", file=sys.stderr)
-        self.assertLess(max(took), TAKE_OVER_LIMIT, took)
-        self.assertGreater(len(took), seconds / 10)
+        self.assertGreater(len(took), seconds / 20)
+        if seconds > 60:  # a short run is for machines that do other work, too
+            self.assertLess(max(took), TAKE_OVER_LIMIT, took)
+            self.assertGreater(len(took), seconds / 10)
 
     def check_kills(self, seconds):
         """No worker notices that the leading rdzvd is killed again and again."""
