@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/open_file.hpp"
 #include "base/result.hpp"
 #include "base/trimmed.hpp"
 #include "base/unique_handle.hpp"
@@ -24,18 +25,19 @@ constexpr std::size_t kFileBytesMax = kSecretBytesMax + 64;
 
 Secret failed(std::string why) { return {boost::system::in_place_error, std::move(why)}; }
 
-Secret unreadable(const std::string& path) {
-  return failed(
-      fmt::format("cannot read the secret file {}: {}", path, last_system_error().message()));
+Secret unreadable(const std::string& path, ErrorCode error) {
+  return failed(fmt::format("cannot read the secret file {}: {}", path, error.message()));
 }
 
 /// Of a longer one only a byte more than it may have.
 Secret read_own_file(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat file {};
-  if (!fd || fstat(fd.get(), &file) != 0) return unreadable(path);
-  if (!S_ISREG(file.st_mode))
+  const Result<UniqueFd> opened = open_named_file(path, O_RDONLY);
+  if (opened.has_error() && opened.error() == FileErrc::not_regular)
     return failed(fmt::format("the secret file {} is not a regular file", path));
+  if (!opened) return unreadable(path, opened.error());
+  const UniqueFd& fd = *opened;
+  struct stat file {};
+  if (fstat(fd.get(), &file) != 0) return unreadable(path, last_system_error());
   if (file.st_uid != geteuid() && file.st_uid != 0) {
     return failed(
         fmt::format("the secret file {} belongs to user {}: it must belong to user {}, as which "
@@ -54,7 +56,7 @@ Secret read_own_file(const std::string& path) {
   while (length < text.size()) {
     const ssize_t count = read(fd.get(), text.data() + length, text.size() - length);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return unreadable(path);
+    if (count < 0) return unreadable(path, last_system_error());
     if (count == 0) break;
     length += static_cast<std::size_t>(count);
   }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/evidence/file_clock.hpp"
+#include "base/open_file.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
@@ -60,15 +61,15 @@ std::optional<ErrorFile> parse_error_file(std::string_view text) {
 
 std::optional<FoundErrorFile> read_error_file(const std::string& path) {
   if (path.empty()) return std::nullopt;
-  // O_NONBLOCK: it may be a FIFO, and may never be written to.
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat status {};
-  if (!fd || fstat(fd.get(), &status) != 0) return std::nullopt;
   FoundErrorFile found;
-  if (!S_ISREG(status.st_mode)) {
+  const Result<UniqueFd> opened = open_named_file(path, O_RDONLY);
+  if (opened.has_error() && opened.error() == FileErrc::not_regular) {
     found.problem = "it is no regular file";
     return found;
   }
+  struct stat status {};
+  if (!opened || fstat(opened->get(), &status) != 0) return std::nullopt;
+  const UniqueFd& fd = *opened;
   found.written = last_written(fd.get(), status);
   if (static_cast<std::size_t>(status.st_size) > kErrorFileBytesMax) {
     found.problem = "it is larger than 1 MiB";

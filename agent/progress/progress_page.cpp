@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/open_file.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
@@ -81,14 +82,14 @@ PageReading read_progress_page(const std::string& path) {
 
 void write_stop_reason(const std::string& path, StopReason reason) {
   if (path.empty()) return;
-  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW));
+  const Result<UniqueFd> fd = open_own_file(path, O_WRONLY);
   struct stat status {};
-  if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  if (!fd || fstat(fd->get(), &status) != 0) return;
   // A file that is cut is not made longer.
   if (status.st_size < static_cast<off_t>(kProgressPageBytes)) return;
   const auto word = static_cast<std::uint64_t>(reason);
   // A worker that does not get it ends as it does without ddprun.
-  static_cast<void>(!pwrite(fd.get(), &word, sizeof word, kStopAt));
+  static_cast<void>(!pwrite(fd->get(), &word, sizeof word, kStopAt));
 }
 
 std::string place_words(std::uint64_t step, const std::string& phase) {

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "base/open_file.hpp"
+
 namespace ddprun::agent {
 namespace {
 
@@ -43,19 +45,17 @@ Result<void> make_worker_folder(const std::string& folder, int restart_count, in
 }
 
 Result<UniqueFd> open_log_file(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
-  if (!fd) return last_system_error();
-  return fd;
+  return open_own_file(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
 }
 
 std::vector<std::string> last_lines_of(const std::string& path, std::size_t lines_max,
                                        std::size_t line_bytes_max) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Result<UniqueFd> file = open_own_file(path, O_RDONLY);
   struct stat status {};
-  if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (!file || fstat(file->get(), &status) != 0) return {};
   const off_t begin = std::max<off_t>(0, status.st_size - kTailBytes);
   std::string tail(static_cast<std::size_t>(status.st_size - begin), '\0');
-  const ssize_t count = pread(fd.get(), tail.data(), tail.size(), begin);
+  const ssize_t count = pread(file->get(), tail.data(), tail.size(), begin);
   tail.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
 
   std::vector<std::string> lines;

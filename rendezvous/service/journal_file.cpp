@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/file_lock.hpp"
+#include "base/open_file.hpp"
 #include "rendezvous/service/journal_format.hpp"
 
 namespace ddprun::rdzv {
@@ -30,19 +31,19 @@ constexpr const char* kClockBegin = "ddprun clock 1";
 constexpr std::size_t kNameBytesMax = 200;
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 30;
 
-std::optional<std::string> read_file(int folder, const std::string& name) {
-  const UniqueFd fd(openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+Result<std::string> read_file(int folder, const std::string& name) {
+  const Result<UniqueFd> fd = open_own_file(name, O_RDONLY, 0, folder);
+  if (!fd) return fd.error();
   struct stat status {};
-  if (!fd || fstat(fd.get(), &status) != 0) return std::nullopt;
-  errno = EFBIG;
-  if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) > kFileBytesMax)
-    return std::nullopt;
+  if (fstat(fd->get(), &status) != 0) return last_system_error();
+  if (static_cast<std::size_t>(status.st_size) > kFileBytesMax)
+    return make_error_code(boost::system::errc::file_too_large);
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t length = 0;
   while (length < bytes.size()) {
-    const ssize_t count = read(fd.get(), bytes.data() + length, bytes.size() - length);
+    const ssize_t count = read(fd->get(), bytes.data() + length, bytes.size() - length);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return std::nullopt;
+    if (count < 0) return last_system_error();
     if (count == 0) break;
     length += static_cast<std::size_t>(count);
   }
@@ -88,15 +89,15 @@ boost::system::result<std::shared_ptr<FileJournal>, std::string> FileJournal::op
   const auto failed = [&](std::string why) {
     return Opened(boost::system::in_place_error, std::move(why));
   };
-  const auto cannot = [&](const char* what) {
-    return failed(fmt::format("cannot {} the state folder {}: {}", what, folder,
-                              last_system_error().message()));
+  const auto cannot = [&](const char* what, ErrorCode error = last_system_error()) {
+    return failed(fmt::format("cannot {} the state folder {}: {}", what, folder, error.message()));
   };
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return cannot("make");
   UniqueFd directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return cannot("open");
-  UniqueFd lock(openat(directory.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) return cannot("lock");
+  Result<UniqueFd> lock_file = open_own_file("lock", O_RDWR | O_CREAT, 0600, directory.get());
+  if (!lock_file) return cannot("lock", lock_file.error());
+  UniqueFd lock = std::move(*lock_file);
   const LockOutcome locked = try_lock(lock);
   if (locked == LockOutcome::busy) return failed(in_use(folder, lock.get()));
   if (locked == LockOutcome::failed) return cannot("lock");
@@ -144,7 +145,7 @@ void FileJournal::read_past(const std::string& boot_id, Clock::time_point boot_t
 
 void FileJournal::read_job(const std::string& name) {
   const auto bytes = read_file(directory_.get(), name);
-  const std::string why = bytes ? "" : last_system_error().message();
+  const std::string why = bytes ? "" : bytes.error().message();
   JournalContent content;
   if (bytes) content = read_journal(*bytes);
   const bool twice = files_.contains(content.run_id);
@@ -196,11 +197,10 @@ ErrorCode FileJournal::write_clock() {
 
 /// A whole file, durable as soon as its name is.
 ErrorCode FileJournal::write_new(const std::string& name, std::string_view bytes) const {
-  const UniqueFd fd(openat(directory_.get(), name.c_str(),
-                           O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return last_system_error();
-  if (const ErrorCode failed = write_all(fd.get(), bytes, 0)) return failed;
-  return fdatasync(fd.get()) == 0 ? ErrorCode() : last_system_error();
+  const auto fd = open_own_file(name, O_WRONLY | O_CREAT | O_TRUNC, 0600, directory_.get());
+  if (!fd) return fd.error();
+  if (const ErrorCode failed = write_all(fd->get(), bytes, 0)) return failed;
+  return fdatasync(fd->get()) == 0 ? ErrorCode() : last_system_error();
 }
 
 // ---- records ----
@@ -279,10 +279,9 @@ ErrorCode FileJournal::create(const std::string& run_id, File& file) {
   const std::string begin = escaped_run_id(run_id).substr(0, kNameBytesMax);
   for (int i = 1;; ++i) {
     const std::string name = begin + (i == 1 ? "" : fmt::format("~{}", i)) + std::string(kSuffix);
-    const UniqueFd fd(openat(directory_.get(), name.c_str(),
-                             O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd && errno == EEXIST) continue;
-    if (!fd) return last_system_error();
+    const auto fd = open_own_file(name, O_WRONLY | O_CREAT | O_EXCL, 0600, directory_.get());
+    if (fd.has_error() && fd.error() == boost::system::errc::file_exists) continue;
+    if (!fd) return fd.error();
     file.name = name;
     return fsync(directory_.get()) == 0 ? ErrorCode() : last_system_error();
   }
@@ -290,8 +289,9 @@ ErrorCode FileJournal::create(const std::string& run_id, File& file) {
 
 ErrorCode FileJournal::write(File& file) {
   const std::string name = file.incomplete ? file.name + kIncomplete : file.name;
-  const UniqueFd fd(openat(directory_.get(), name.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd) return last_system_error();
+  const Result<UniqueFd> opened = open_own_file(name, O_WRONLY, 0, directory_.get());
+  if (!opened) return opened.error();
+  const UniqueFd& fd = *opened;
   const std::uint64_t end = file.durable + file.pending.size();
   if (const ErrorCode failed = write_all(fd.get(), file.pending, file.durable)) return failed;
   // What a failed write or a crash has left behind the last record.

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/hash_bytes.hpp"
+#include "base/open_file.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::rdzv {
@@ -42,11 +43,11 @@ std::optional<Content> parse(std::string_view text) {
 
 /// None: it cannot be read, or is another user's.
 std::optional<Content> content_of(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  const Result<UniqueFd> fd = open_own_file(path, O_RDONLY);
   struct stat status {};
-  if (!fd || fstat(fd.get(), &status) != 0 || status.st_uid != geteuid()) return std::nullopt;
+  if (!fd || fstat(fd->get(), &status) != 0 || status.st_uid != geteuid()) return std::nullopt;
   std::array<char, 64> text;
-  const ssize_t count = read(fd.get(), text.data(), text.size());
+  const ssize_t count = read(fd->get(), text.data(), text.size());
   if (count <= 0) return std::nullopt;
   return parse({text.data(), static_cast<std::size_t>(count)});
 }
@@ -96,13 +97,12 @@ void RunningFile::follow(std::optional<std::chrono::nanoseconds> lease, Clock::t
 
 void RunningFile::write(std::chrono::nanoseconds lease, Clock::time_point now) {
   written_at_ = now;
-  const UniqueFd fd(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW,
-                         S_IRUSR | S_IWUSR));
+  const Result<UniqueFd> fd = open_own_file(path_, O_WRONLY | O_CREAT, S_IRUSR | S_IWUSR);
   if (!fd) return;
   // One write over the old text, so that no reader finds half of it.
   const std::string text =
       fmt::format("{:020} {:020}\n", lease.count(), now.time_since_epoch().count());
-  [[maybe_unused]] const auto written = pwrite(fd.get(), text.data(), text.size(), 0);
+  [[maybe_unused]] const auto written = pwrite(fd->get(), text.data(), text.size(), 0);
 }
 
 }  // namespace ddprun::rdzv

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/open_file.hpp"
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
 #include "rendezvous/tls/certificate_text.hpp"
@@ -46,11 +47,15 @@ Text failed(std::string why) { return {boost::system::in_place_error, std::move(
 /// Never waits for a writer.
 Text read_pem(const PemFile& file, mode_t* mode = nullptr) {
   if (file.path.empty()) return Text(boost::system::in_place_value);
-  const UniqueFd fd(open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const Result<UniqueFd> opened = open_named_file(file.path, O_RDONLY);
+  if (opened.has_error() && opened.error() == FileErrc::not_regular)
+    return failed(about(file, "it is not a regular file"));
   struct stat status {};
-  if (!fd || fstat(fd.get(), &status) != 0)
-    return failed(about(file, "cannot read it: " + last_system_error().message()));
-  if (!S_ISREG(status.st_mode)) return failed(about(file, "it is not a regular file"));
+  const ErrorCode unreadable =
+      opened.has_error() ? opened.error()
+                         : (fstat(opened->get(), &status) == 0 ? ErrorCode() : last_system_error());
+  if (unreadable) return failed(about(file, "cannot read it: " + unreadable.message()));
+  const UniqueFd& fd = *opened;
   if (mode != nullptr) *mode = status.st_mode;
   std::string text(kFileBytesMax + 1, '\0');
   std::size_t length = 0;

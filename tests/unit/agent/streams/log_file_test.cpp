@@ -1,5 +1,7 @@
 #include "agent/streams/log_file.hpp"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
@@ -10,6 +12,7 @@
 
 #include "agent/streams/line_prefix.hpp"
 #include "agent/streams/stream_tail.hpp"
+#include "tests/support/full_disk.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun::agent;
@@ -39,6 +42,15 @@ class Parts {
 };
 
 }  // namespace
+
+TEST_CASE("a log is not written into a pipe, nor through a link, that a worker has put there") {
+  const ddprun::test::TempDir folder;
+  const std::string path = folder / "stdout.log";
+  SECTION("a pipe") { REQUIRE(mkfifo(path.c_str(), 0600) == 0); }
+  SECTION("a link") { std::filesystem::create_symlink(folder / "victim", path); }
+  CHECK(LogFile::open(path, {}).has_error());
+  CHECK_FALSE(std::filesystem::exists(folder / "victim"));
+}
 
 TEST_CASE("without a cap a log file only grows") {
   Parts parts(0, 1);
@@ -126,8 +138,10 @@ TEST_CASE("how bytes are cut makes no difference to lines in parts") {
 }
 
 TEST_CASE("what a full disk refuses is lost and counted") {
-  const auto file = LogFile::open("/dev/full", {});
+  const ddprun::test::TempDir folder;
+  const auto file = LogFile::open(folder / "stdout.log", {});
   REQUIRE(file);
+  const ddprun::test::FullDisk full(0);
   const auto taken = (*file)->take("12345\n");
   CHECK(taken.written == 0);
   CHECK(taken.lost == 6);
