@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -67,10 +68,9 @@ std::vector<Entry> read_all(const fs::path& directory) {
   return entries;
 }
 
-UniqueFd lock_directory(const fs::path& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd && try_lock(fd) != LockOutcome::locked) fd.reset();
-  return fd;
+/// Not through a link that stands in its place by now.
+UniqueFd open_folder(const fs::path& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 /// Points the symbolic link `name` at `target` by rename. Only a convenience: file systems without
@@ -125,9 +125,11 @@ PendingCheckpoint::PendingCheckpoint(const fs::path& directory) : directory_(dir
     throw std::system_error(errno, std::generic_category(), pattern);
   }
   path_ = pattern;
-  lock_ = lock_directory(path_);
-  fs::permissions(path_, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec |
-                             fs::perms::others_read | fs::perms::others_exec);
+  lock_ = open_folder(path_);
+  if (!lock_) throw std::system_error(errno, std::generic_category(), pattern);
+  // Some file systems have no rights of their own, and some no locks.
+  static_cast<void>(!::fchmod(lock_.get(), 0755));
+  static_cast<void>(try_lock(lock_));
 }
 
 PendingCheckpoint::~PendingCheckpoint() {
@@ -145,8 +147,8 @@ fs::path PendingCheckpoint::publish(std::int64_t step, bool best) {
       path_.clear();
       break;
     }
-    // Another run's checkpoint, or a damaged one: it is not ours to replace.
-    if (errno != EEXIST && errno != ENOTEMPTY) {
+    // Another run's checkpoint, a damaged one, a link or a file: it is not ours to replace.
+    if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) {
       throw std::system_error(errno, std::generic_category(), target.string());
     }
   }
@@ -161,8 +163,8 @@ fs::path PendingCheckpoint::publish(std::int64_t step, bool best) {
 std::size_t remove_stale(const fs::path& directory) {
   std::size_t removed = 0;
   for (const fs::path& path : list(directory, kTemporaryPrefix)) {
-    const UniqueFd lock = lock_directory(path);
-    if (!lock) continue;  // its writer lives
+    const UniqueFd folder = open_folder(path);
+    if (!folder || try_lock(folder) != LockOutcome::locked) continue;  // its writer lives
     std::error_code error;
     fs::remove_all(path, error);
     if (!error) ++removed;

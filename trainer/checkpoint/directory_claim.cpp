@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "base/file_lock.hpp"
+#include "base/open_file.hpp"
 #include "trainer/checkpoint/directory_lock.hpp"
+#include "trainer/checkpoint/durable_file.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -84,11 +86,9 @@ std::string to_string(const DirectoryClaim::Round& round, const DirectoryClaim::
 DirectoryClaim::DirectoryClaim(const fs::path& directory, Round round)
     : path_(directory / kFile), round_(std::move(round)), token_(new_token()) {
   fs::create_directories(directory);
-  const UniqueFd fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!fd) throw_errno(path_);
+  const UniqueFd fd = open_in_output(path_, O_RDWR | O_CREAT);
   lock(fd, path_);
-  alive_ = UniqueFd(::open((directory / kAliveFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!alive_) throw_errno(directory / kAliveFile);
+  alive_ = open_in_output(directory / kAliveFile, O_RDWR | O_CREAT);
   const auto claimed = read_claim(fd);
   if (claimed && is_later(claimed->round, round_) && try_lock(alive_) == LockOutcome::busy) {
     throw DataError(fmt::format(
@@ -107,9 +107,12 @@ DirectoryClaim::DirectoryClaim(const fs::path& directory, Round round)
 }
 
 UniqueFd DirectoryClaim::hold() const {
-  UniqueFd fd(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd && errno == ENOENT) return fd;  // a person has emptied the directory
-  if (!fd) throw_errno(path_);
+  Result<UniqueFd> opened = open_own_file(path_, O_RDWR);
+  // A person has emptied the directory.
+  if (opened.has_error() && opened.error() == boost::system::errc::no_such_file_or_directory)
+    return {};
+  if (!opened) throw std::system_error(opened.error(), path_.string());
+  UniqueFd fd = std::move(*opened);
   lock(fd, path_);
   const auto claimed = read_claim(fd);
   if (claimed && claimed->token == token_) return fd;

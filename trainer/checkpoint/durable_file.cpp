@@ -10,6 +10,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/open_file.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -24,14 +25,19 @@ constexpr std::size_t kWriteBytesMax = std::size_t{1} << 30;
 
 }  // namespace
 
+UniqueFd open_in_output(const std::filesystem::path& path, int access) {
+  Result<UniqueFd> opened = open_own_file(path, access, 0666);
+  if (!opened) throw std::system_error(opened.error(), path.string());
+  return std::move(*opened);
+}
+
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t start) {
   return static_cast<std::uint32_t>(
       crc32_z(start, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 DurableFile::DurableFile(const std::filesystem::path& path)
-    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-  if (!fd_) fail(path_);
+    : path_(path), fd_(open_in_output(path, O_WRONLY | O_CREAT | O_EXCL)) {
   digest_.name = path.filename().string();
 }
 
@@ -41,7 +47,8 @@ void DurableFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kWriteBytesMax));
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail(path_);
+    if (done == 0) errno = EIO;
+    if (done <= 0) fail(path_);
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
 }
@@ -64,11 +71,11 @@ std::vector<std::byte> read_whole(const std::filesystem::path& path, std::uint64
   const auto refuse = [&](const std::string& why) {
     throw DataError(fmt::format("{}: {}", path.string(), why));
   };
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) refuse(std::strerror(errno));
+  const Result<UniqueFd> opened = open_own_file(path, O_RDONLY);
+  if (!opened) refuse(opened.error().message());
+  const UniqueFd& fd = *opened;
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) refuse(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) refuse("not a regular file");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size > bytes_max) refuse(fmt::format("{} bytes; at most {} are expected", size, bytes_max));
   std::vector<std::byte> bytes(size);

@@ -12,6 +12,10 @@
 
 namespace ddprun::trainer {
 
+/// Opens a file of an output folder (open_own_file), made with the rights that the umask leaves.
+/// Throws std::system_error that names the file.
+UniqueFd open_in_output(const std::filesystem::path& path, int access);
+
 /// A new file that knows length and checksum of what was written. All calls throw std::system_error
 /// naming the file.
 class DurableFile {
@@ -33,7 +37,8 @@ class DurableFile {
 /// Makes renames and new names within `directory` last. Throws std::system_error.
 void sync_directory(const std::filesystem::path& directory);
 
-/// The whole of a file no larger than `bytes_max`. Throws DataError naming it.
+/// The whole of a regular file, which is no link and no larger than `bytes_max`. Throws DataError
+/// naming it.
 std::vector<std::byte> read_whole(const std::filesystem::path& path, std::uint64_t bytes_max);
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t start = 0);

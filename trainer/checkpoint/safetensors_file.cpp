@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/open_file.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -20,17 +21,23 @@ namespace {
   throw DataError(fmt::format("{}: {}", path.string(), why));
 }
 
+UniqueFd open_tensors(const std::filesystem::path& path) {
+  Result<UniqueFd> opened = open_named_file(path, O_RDONLY);
+  if (opened) return std::move(*opened);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    refuse(path, "a directory: give the file, of a checkpoint its model.safetensors");
+  refuse(path, opened.error() == FileErrc::not_regular
+                   ? "not a file with tensors, but a pipe or a device"
+                   : opened.error().message());
+}
+
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    // Not to wait for the writer of a pipe.
-    : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  if (!fd_) refuse(path_, std::strerror(errno));
+    : path_(path), fd_(open_tensors(path)) {
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) refuse(path_, std::strerror(errno));
-  if (S_ISDIR(status.st_mode))
-    refuse(path_, "a directory: give the file, of a checkpoint its model.safetensors");
-  if (!S_ISREG(status.st_mode)) refuse(path_, "not a file with tensors, but a pipe or a device");
   const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
 
   std::vector<std::byte> header(std::min<std::uint64_t>(file_bytes, kSafetensorsLengthBytes));

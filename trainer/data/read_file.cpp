@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "base/open_file.hpp"
 #include "base/unique_handle.hpp"
 #include "trainer/error.hpp"
 
@@ -93,13 +94,13 @@ Bytes read_start(const std::filesystem::path& file, std::size_t count) {
 }
 
 Bytes read_file_or_gzip(const std::string& file, std::uint64_t bytes_max) {
-  errno = 0;
-  // A pipe would be waited for; a socket cannot be opened.
-  const UniqueFd handle(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
-  if (handle ? ::fstat(handle.get(), &status) != 0 : errno != ENXIO) fail(file);
-  if (!handle || !S_ISREG(status.st_mode))
+  const Result<UniqueFd> opened = open_named_file(file, O_RDONLY);
+  if (opened.has_error() && opened.error() == FileErrc::not_regular)
     throw DataError(fmt::format("{}: not a regular file: put a file there, or remove it", file));
+  if (!opened) throw DataError(fmt::format("{}: {}", file, opened.error().message()));
+  const UniqueFd& handle = *opened;
+  struct stat status {};
+  if (::fstat(handle.get(), &status) != 0) fail(file);
 
   // At first a chunk, as the file may be gzipped; then the room for all of it, as bytes that are
   // copied on the way are held twice. In both, room for a byte that shows its end.

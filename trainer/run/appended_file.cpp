@@ -4,20 +4,24 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
+
+#include "base/open_file.hpp"
 
 namespace ddprun::trainer {
 
 AppendedFile::AppendedFile(const std::filesystem::path& path) : path_(path.string()) {
   std::error_code no_folder;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), no_folder);
-  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (fd_) return;
+  Result<UniqueFd> opened = open_own_file(path_, O_WRONLY | O_CREAT | O_APPEND, 0666);
   // Of a folder that could not be made open() knows only that it is missing.
-  if (no_folder) throw std::system_error(no_folder, path_);
-  throw std::system_error(errno, std::generic_category(), path_);
+  if (!opened) {
+    const std::error_code failed = opened.error();
+    throw std::system_error(no_folder ? no_folder : failed, path_);
+  }
+  fd_ = std::move(*opened);
 }
 
 void AppendedFile::append(const std::string& piece) {
@@ -40,11 +44,11 @@ void AppendedFile::append(const std::string& piece) {
 }
 
 bool ends_within_line(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  std::ifstream file(path, std::ios::binary);
+  const Result<UniqueFd> file = open_own_file(path, O_RDONLY);
+  if (!file) return false;
+  const off_t end = ::lseek(file->get(), 0, SEEK_END);
   char last = '\n';
-  return file.seekg(-1, std::ios::end).get(last) && last != '\n';
+  return end > 0 && ::pread(file->get(), &last, 1, end - 1) == 1 && last != '\n';
 }
 
 }  // namespace ddprun::trainer

@@ -1,14 +1,15 @@
 #include "trainer/run/run_folder.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <functional>
 
 #include "base/file_name.hpp"
-#include "base/small_file.hpp"
+#include "base/open_file.hpp"
 #include "trainer/comm/process_watch.hpp"
 
 namespace ddprun::trainer {
@@ -41,6 +42,16 @@ std::string job_mark(const WorkerEnvironment& environment) {
   return own_identity().boot_id + " " + environment.job_socket + "\n";
 }
 
+/// Empty: there is none.
+std::string read_mark(const std::filesystem::path& run) {
+  constexpr std::size_t kMarkBytesMax = 4096;
+  const auto file = open_own_file(run / kMarkFile, O_RDONLY);
+  std::string mark(kMarkBytesMax, '\0');
+  const ssize_t count = file ? ::read(file->get(), mark.data(), mark.size()) : 0;
+  mark.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return mark;
+}
+
 }  // namespace
 
 bool names_its_run(const Options& options, const WorkerEnvironment& environment) {
@@ -55,7 +66,7 @@ std::filesystem::path choose_out(const Options& options, const WorkerEnvironment
   const std::string mark = environment.restarted() ? job_mark(environment) : "";
   if (environment.restarted()) {
     const int mine = highest_run(folder, [&](const std::filesystem::path& run) {
-      return mark.empty() || read_small_file((run / kMarkFile).string()).value_or("") == mark;
+      return mark.empty() || read_mark(run) == mark;
     });
     // Without a mark there is at most one run that can be meant, and it may have no folder yet.
     if (mine > 0 || mark.empty())
@@ -71,7 +82,9 @@ void mark_run(const Options& options, const WorkerEnvironment& environment,
   if (names_its_run(options, environment) || mark.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(out, ignored);
-  std::ofstream(out / kMarkFile) << mark;
+  // Without it a restart begins a new run.
+  const auto file = open_own_file(out / kMarkFile, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (file) static_cast<void>(!::write(file->get(), mark.data(), mark.size()));
 }
 
 }  // namespace ddprun::trainer

@@ -1,6 +1,8 @@
 // A directory of checkpoints: the newest whole one, publishing, keeping, tidying.
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -94,6 +96,40 @@ TEST_CASE("files and links that look like checkpoints are not followed") {
   const FoundCheckpoint found = find(directory.path());
   CHECK_FALSE(found.snapshot);
   CHECK(found.skipped.empty());
+}
+
+TEST_CASE("a pipe or a link in the place of a checkpoint's file is named, and not waited for") {
+  const test::TempDir directory;
+  const test::TempDir elsewhere;
+  const char* const name = GENERATE(kStateFile, kModelFile, kOptimizerFile);
+  const fs::path file = put(directory.path(), {.step = 1, .sequence = 1}) / name;
+  fs::rename(file, elsewhere / name);
+  SECTION("a pipe") {
+    REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+    CHECK_THAT(find(directory.path()).skipped.at(0).text(),
+               Contains(file.string() + ": not a regular file"));
+  }
+  SECTION("a link") {
+    fs::create_symlink(elsewhere / name, file);
+    CHECK_THAT(find(directory.path()).skipped.at(0).text(),
+               Contains(file.string() + ": a symbolic link, which is not followed"));
+  }
+}
+
+TEST_CASE("a link or a file that has a checkpoint's name is left as it is") {
+  const test::TempDir directory;
+  const test::TempDir elsewhere;
+  test::write_text(elsewhere / "kept", "text");
+  fs::create_directory_symlink(elsewhere.path(), directory / "step-00000003");
+  test::write_text(directory / "step-00000003.2", "a file");
+  CHECK(put(directory.path(), {.step = 3, .sequence = 1}).filename() == "step-00000003.3");
+  CHECK(names(elsewhere.path()) == std::set<std::string>{"kept"});
+}
+
+TEST_CASE("a checkpoint can be read by others, as its files can") {
+  const test::TempDir directory;
+  const fs::path path = put(directory.path(), {.step = 3, .sequence = 1});
+  CHECK(static_cast<int>(fs::status(path).permissions()) == 0755);
 }
 
 TEST_CASE("an unpublished checkpoint leaves nothing behind and is never taken for one") {

@@ -3,7 +3,6 @@
 #include "trainer/checkpoint/checkpoint_writer.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -11,6 +10,7 @@
 #include <future>
 #include <memory>
 
+#include "base/file_lock.hpp"
 #include "base/unique_handle.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/full_disk.hpp"
@@ -106,20 +106,22 @@ TEST_CASE("a write that does not come to an end keeps no process") {
   Fixture fixture;
   fixture.write(1);
   const auto out = fixture.directory / "out";
-  // Stands in for a disk that hangs: a checkpoint that is a pipe without a writer, among those that
-  // the removal of old ones reads.
-  std::filesystem::create_directory(out / "step-00000002");
-  const std::string pipe = out / "step-00000002" / "state.json";
-  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  // Stands in for a disk that hangs: another process holds the claim's lock.
+  DirectoryClaim claim(out, {"job", 1, 0});
+  UniqueFd held(open((out / ".claim").c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(try_lock(held) == LockOutcome::locked);
   {
-    CheckpointWriter writer(
-        {.directory = out, .keep = 1, .layout = fixture.layout, .on_failure = {}});
+    CheckpointWriter writer({.directory = out,
+                             .keep = 1,
+                             .layout = fixture.layout,
+                             .claim = std::move(claim),
+                             .on_failure = {}});
     writer.snapshot().state = test::small_snapshot(fixture.layout, 4).state;
     writer.submit();
   }
   const auto over = [&] { return !std::filesystem::exists(out / "step-00000001"); };
   CHECK_FALSE(over());
-  const UniqueFd let_go(open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+  held.reset();
   CHECK(test::eventually(over));
 }
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <utility>
@@ -126,6 +127,24 @@ TEST_CASE("no round claims a directory while a checkpoint is being published the
   REQUIRE(held);
   const UniqueFd other(::open((directory / ".claim").c_str(), O_RDWR | O_CLOEXEC));
   CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) != 0);
+}
+
+TEST_CASE("a directory is not claimed through a link or a pipe in the place of its files") {
+  const test::TempDir directory;
+  const test::TempDir elsewhere;
+  const std::string name = GENERATE(".claim", ".claim_alive");
+  SECTION("a link") {
+    test::write_text(elsewhere / "victim", "precious");
+    std::filesystem::create_symlink(elsewhere / "victim", directory / name);
+    CHECK_THROWS_WITH(DirectoryClaim(directory.path(), {"job", 1, 0}),
+                      Contains(name + ": a symbolic link, which is not followed"));
+    CHECK(std::filesystem::file_size(elsewhere / "victim") == 8);
+  }
+  SECTION("a pipe") {
+    REQUIRE(::mkfifo((directory / name).c_str(), 0600) == 0);
+    CHECK_THROWS_WITH(DirectoryClaim(directory.path(), {"job", 1, 0}),
+                      Contains(name + ": not a regular file"));
+  }
 }
 
 }  // namespace

@@ -56,6 +56,17 @@ TEST_CASE("without a run id a restart finds its own job's directory among those 
   CHECK(choose_out({}, third, directory.path()) == directory / "ddprun-out" / "run-0003");
 }
 
+TEST_CASE("a mark is not written through a link, nor looked for behind one") {
+  const ddprun::test::TempDir directory;
+  WorkerEnvironment mine;
+  mine.job_socket = "@ddprun/0/none";
+  const std::filesystem::path run = directory / "ddprun-out" / "run-0001";
+  std::filesystem::create_directories(run);
+  std::filesystem::create_symlink(directory / "victim", run / "job");
+  mark_run({}, mine, run);
+  CHECK_FALSE(std::filesystem::exists(directory / "victim"));
+}
+
 TEST_CASE("a directory that is named by --out or a run id is not marked") {
   const ddprun::test::TempDir directory;
   WorkerEnvironment environment;
