@@ -73,14 +73,14 @@ UniqueFd open_folder(const fs::path& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/// Points the symbolic link `name` at `target` by rename. Only a convenience: file systems without
-/// links do without.
-void move_link(const fs::path& directory, const char* name, const fs::path& target) {
-  std::error_code ignored;
+/// Points the symbolic link `name` at `target` by rename. Some file systems have no links.
+std::error_code move_link(const fs::path& directory, const char* name, const fs::path& target) {
+  std::error_code error;
   const fs::path temporary = directory / fmt::format(".link-{}", name);
-  fs::remove(temporary, ignored);
-  fs::create_directory_symlink(target, temporary, ignored);
-  fs::rename(temporary, directory / name, ignored);
+  fs::remove(temporary, error);
+  fs::create_directory_symlink(target, temporary, error);
+  if (!error) fs::rename(temporary, directory / name, error);
+  return error;
 }
 
 }  // namespace
@@ -118,6 +118,17 @@ std::vector<TrainingState> states_in(const fs::path& directory) {
   return states;
 }
 
+std::optional<fs::path> find_best(const fs::path& directory) {
+  const std::vector<Entry> entries = read_all(directory);
+  std::optional<fs::path> newest;
+  for (const Entry& entry : entries) {
+    if (!entry.state) continue;
+    if (entry.state->best) return entry.path;
+    if (!newest) newest = entry.path;
+  }
+  return newest;
+}
+
 PendingCheckpoint::PendingCheckpoint(const fs::path& directory) : directory_(directory) {
   fs::create_directories(directory);
   std::string pattern = (directory / (std::string(kTemporaryPrefix) + "XXXXXX")).string();
@@ -138,7 +149,7 @@ PendingCheckpoint::~PendingCheckpoint() {
   fs::remove_all(path_, ignored);
 }
 
-fs::path PendingCheckpoint::publish(std::int64_t step, bool best) {
+PublishedCheckpoint PendingCheckpoint::publish(std::int64_t step, bool best) {
   const std::string stem = fmt::format("{}{:08}", kPrefix, step);
   fs::path target;
   for (int copy = 1; copy < kSameStepMax; ++copy) {
@@ -155,9 +166,9 @@ fs::path PendingCheckpoint::publish(std::int64_t step, bool best) {
   if (!path_.empty()) throw std::system_error(EEXIST, std::generic_category(), target.string());
   sync_directory(directory_);
   lock_.reset();
-  move_link(directory_, "latest", target.filename());
-  if (best) move_link(directory_, "best", target.filename());
-  return target;
+  std::error_code links = move_link(directory_, kLatestLink, target.filename());
+  if (best && !links) links = move_link(directory_, kBestLink, target.filename());
+  return {.path = target, .links = links};
 }
 
 std::size_t remove_stale(const fs::path& directory) {

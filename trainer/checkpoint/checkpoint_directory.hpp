@@ -7,12 +7,17 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/unique_handle.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
 
 namespace ddprun::trainer {
+
+/// Links to the newest checkpoint and to the best one.
+inline constexpr const char* kLatestLink = "latest";
+inline constexpr const char* kBestLink = "best";
 
 /// One that cannot be resumed.
 struct SkippedCheckpoint {
@@ -43,6 +48,16 @@ FoundCheckpoint find_newest(const std::filesystem::path& directory, const Checkp
 /// tensors.
 std::vector<TrainingState> states_in(const std::filesystem::path& directory);
 
+/// Where no link leads to it: the newest checkpoint that is marked best, else the newest one, of
+/// those with a readable state. Reads no tensors.
+std::optional<std::filesystem::path> find_best(const std::filesystem::path& directory);
+
+/// A checkpoint that has its name.
+struct PublishedCheckpoint {
+  std::filesystem::path path;
+  std::error_code links;  ///< why a link could not be moved
+};
+
 /// A checkpoint under construction: an exclusive directory that is never taken for a checkpoint. It
 /// is locked (flock), so that others can tell it from one left by a dead writer. Removed by the
 /// destructor unless published.
@@ -57,8 +72,8 @@ class PendingCheckpoint {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
   /// Renames it to step-NNNNNNNN (with .2, .3, ... where that name is taken), flushes, and moves
-  /// the links `latest` and, if `best`, `best`. Throws std::system_error. Returns the final path.
-  std::filesystem::path publish(std::int64_t step, bool best);
+  /// the links `latest` and, if `best`, `best`. Throws std::system_error.
+  PublishedCheckpoint publish(std::int64_t step, bool best);
 
  private:
   std::filesystem::path directory_;

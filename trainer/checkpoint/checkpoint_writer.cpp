@@ -129,12 +129,12 @@ void CheckpointWriter::Work::write_one() {
   const auto start = thread_processor_time();
   const auto began = std::chrono::steady_clock::now();
   const auto wall_time = std::chrono::system_clock::now();
-  std::string path;
+  PublishedCheckpoint published;
   try {
     PendingCheckpoint pending(settings.directory);
     write_checkpoint(pending.path(), settings.layout, snapshot);
     const UniqueFd held = settings.claim ? settings.claim->hold() : UniqueFd();
-    path = pending.publish(snapshot.state.step, snapshot.state.best).string();
+    published = pending.publish(snapshot.state.step, snapshot.state.best);
     prune(settings.directory, snapshot.state.lineage, settings.keep);
   } catch (const std::bad_alloc&) {
     report("out of memory");
@@ -144,13 +144,14 @@ void CheckpointWriter::Work::write_one() {
   const std::lock_guard lock(mutex);
   totals.processor_time += thread_processor_time() - start;
   totals.last_duration = std::chrono::steady_clock::now() - began;
-  if (path.empty()) {
+  if (published.path.empty()) {
     ++totals.failed;
     if (totals.in_a_row.count++ == 0) totals.in_a_row.since = wall_time;
   } else {
     ++totals.written;
     totals.in_a_row = {};
-    totals.last_path = path;
+    totals.last_path = published.path.string();
+    totals.links = published.links;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "trainer/checkpoint/checkpoint_files.hpp"
@@ -68,6 +69,7 @@ class CheckpointWriter {
     std::chrono::nanoseconds processor_time{0};
     std::chrono::nanoseconds last_duration{0};  ///< from submit() to the disk
     std::string last_path;
+    std::error_code links;  ///< why the last one has no links
   };
   [[nodiscard]] Totals totals();
 

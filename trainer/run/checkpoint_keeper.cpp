@@ -5,6 +5,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/shell_word.hpp"
 #include "trainer/host/host_loops.hpp"
 
 namespace ddprun::trainer {
@@ -58,10 +59,16 @@ void CheckpointKeeper::warn_of_failure(const std::string& why) {
       there.empty() ? "but there is no checkpoint yet" : "and the newest checkpoint is " + there));
 }
 
-void CheckpointKeeper::note_failures(const CheckpointWriter::Totals& totals) {
+void CheckpointKeeper::note_writes(const CheckpointWriter::Totals& totals) {
   if (failures_.count > 0 && totals.in_a_row.count == 0)
     settings_.warn(fmt::format("checkpoints are written again; {}", counted(failures_)));
   failures_ = totals.in_a_row;
+  if (!totals.links || std::exchange(links_warned_, true)) return;
+  const std::string out = settings_.writer.directory.string();
+  settings_.warn(fmt::format(
+      "{}: no links to the newest and the best checkpoint: {}; train --eval --resume-from={} finds "
+      "the best one without them",
+      out, totals.links.message(), shell_word(out)));
 }
 
 bool CheckpointKeeper::due_at(const TrainingState& state) const {
@@ -127,7 +134,7 @@ void CheckpointKeeper::measure() {
   const CheckpointWriter::Totals totals = writer_.totals();
   const auto processor_time = totals.processor_time - processor_time_seen_;
   processor_time_seen_ = totals.processor_time;
-  note_failures(totals);
+  note_writes(totals);
   cadence_.measured(copy_time_ + processor_time, totals.last_duration);
   measured_ = true;
 }
@@ -155,7 +162,7 @@ bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner
                                settings_.writer.directory.string()));
     return false;
   }
-  note_failures(writer_.totals());
+  note_writes(writer_.totals());
   if (newest().empty()) {
     settings_.warn(fmt::format("no checkpoint was ever written to {}: the result is lost; {}",
                                settings_.writer.directory.string(), counted(failures_)));

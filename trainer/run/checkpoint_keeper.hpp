@@ -63,7 +63,7 @@ class CheckpointKeeper {
   void measure();
   CheckpointWriter::Settings writer_settings();
   void warn_of_failure(const std::string& why);
-  void note_failures(const CheckpointWriter::Totals& totals);
+  void note_writes(const CheckpointWriter::Totals& totals);
 
   Settings settings_;
   CheckpointCadence cadence_;
@@ -73,6 +73,7 @@ class CheckpointKeeper {
   std::chrono::nanoseconds processor_time_seen_{0};
   bool measured_ = true;
   CheckpointWriter::Failures failures_;  // in a row, when we last looked
+  bool links_warned_ = false;
   CheckpointWriter writer_;
 };
 

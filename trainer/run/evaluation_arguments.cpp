@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "base/lower_case.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
+#include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/checkpoint/safetensors_file.hpp"
 #include "trainer/error.hpp"
@@ -158,12 +160,23 @@ void check_given_model(const std::map<std::string, std::string>& metadata,
 }
 
 std::filesystem::path weights_file_of(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
   std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) return path;
-  for (const std::filesystem::path& checkpoint : {path, path / "best", path / "latest"})
-    if (std::filesystem::exists(checkpoint / kModelFile, ignored)) return checkpoint / kModelFile;
-  throw DataError(fmt::format("{}={}: neither {} nor best/ or latest/ with one is there",
-                              kResumeFrom, path.string(), kModelFile));
+  if (!fs::is_directory(path, ignored)) return path;
+  const auto has_model = [&](const fs::path& folder) {
+    return fs::exists(folder / kModelFile, ignored);
+  };
+  if (has_model(path)) return path / kModelFile;
+  const std::array links{path / kBestLink, path / kLatestLink};
+  for (const fs::path& link : links)
+    if (fs::is_symlink(link, ignored) && has_model(link)) return link / kModelFile;
+  if (const auto found = find_best(path)) return *found / kModelFile;
+  // Links that were copied as folders: a run that went on has left them behind.
+  for (const fs::path& folder : links)
+    if (has_model(folder)) return folder / kModelFile;
+  throw DataError(
+      fmt::format("{}={}: neither {}, nor a checkpoint (step-N/, best/, latest/) is there",
+                  kResumeFrom, path.string(), kModelFile));
 }
 
 std::vector<std::string> evaluation_arguments(std::vector<std::string> arguments) {

@@ -226,7 +226,7 @@ TEST_CASE("what cannot be evaluated is refused with exit code 2 and what to do")
   }
   SECTION("nothing there") {
     arguments.back() = data.path();
-    wanted = ": neither model.safetensors nor best/ or latest/";
+    wanted = ": neither model.safetensors, nor a checkpoint (step-N/, best/, latest/)";
   }
   SECTION("another model") {
     arguments.emplace_back("--model=resnet18");

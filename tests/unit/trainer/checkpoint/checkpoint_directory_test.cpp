@@ -31,7 +31,7 @@ fs::path put(const fs::path& directory, const Wanted& wanted) {
   snapshot.state.best = wanted.best;
   PendingCheckpoint pending(directory);
   write_checkpoint(pending.path(), kLayout, snapshot);
-  return pending.publish(wanted.step, wanted.best);
+  return pending.publish(wanted.step, wanted.best).path;
 }
 
 FoundCheckpoint find(const fs::path& directory) {

@@ -99,6 +99,19 @@ TEST_CASE("the end writes an epoch's last step again once the epoch is evaluated
   }
 }
 
+TEST_CASE("links that cannot be made are told of once, with what works without them") {
+  Fixture fixture;
+  const std::string out = fixture.directory / "out";
+  std::filesystem::create_directories(out + "/latest/folder");  // no link can take this name
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
+  for (const std::int64_t step : {2, 4}) fixture.offer(keeper, step);
+  CHECK(keeper.finish(fixture.state, fixture.learner));
+  REQUIRE(fixture.warnings.size() == 1);
+  CHECK_THAT(fixture.warnings[0],
+             Contains(out + ": no links to the newest and the best checkpoint: ") &&
+                 Contains("train --eval --resume-from=" + out + " finds the best one"));
+}
+
 TEST_CASE("each step that is due is on disk, with parameters and moments") {
   Fixture fixture;
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/support/temp_dir.hpp"
+#include "trainer/checkpoint/training_state.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -103,14 +104,49 @@ TEST_CASE("of a run's directory the best checkpoint is evaluated, else the lates
     std::filesystem::create_directories(run.path() / checkpoint);
     std::ofstream(run.path() / checkpoint / "model.safetensors") << "weights";
   };
-  CHECK_THROWS_WITH(weights_file_of(run.path()), Contains("--resume-from=" + run.path().string() +
-                                                          ": neither model.safetensors nor best/"));
+  CHECK_THROWS_WITH(weights_file_of(run.path()),
+                    Contains("--resume-from=" + run.path().string() +
+                             ": neither model.safetensors, nor a checkpoint"));
   write("latest");
   CHECK(weights_file_of(run.path()) == run.path() / "latest" / "model.safetensors");
   write("best");
   CHECK(weights_file_of(run.path()) == run.path() / "best" / "model.safetensors");
   CHECK(weights_file_of(run.path() / "latest") == run.path() / "latest" / "model.safetensors");
   CHECK(weights_file_of(run.path() / "nothing") == run.path() / "nothing");
+}
+
+TEST_CASE("without links the checkpoint that is marked best is evaluated, else the newest") {
+  const ddprun::test::TempDir run;
+  const auto write = [&](std::int64_t step, bool best) {
+    TrainingState state;
+    state.step = step;
+    state.sequence = static_cast<std::uint64_t>(step);
+    state.best = best;
+    const auto folder = run.path() / ("step-" + std::to_string(step));
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "state.json") << to_json(state, {});
+    std::ofstream(folder / "model.safetensors") << "weights";
+    return folder / "model.safetensors";
+  };
+  const auto link = [&](const char* name, const char* target) {
+    std::filesystem::create_directory_symlink(target, run.path() / name);
+  };
+  const auto first = write(1, false);
+  CHECK(weights_file_of(run.path()) == first);
+  const auto second = write(2, true);
+  const auto third = write(3, false);
+  CHECK(weights_file_of(run.path()) == second);
+  SECTION("folders that were once copied from links are older than the checkpoints") {
+    std::filesystem::create_directory(run.path() / "best");
+    std::ofstream(run.path() / "best" / "model.safetensors") << "weights";
+    CHECK(weights_file_of(run.path()) == second);
+  }
+  SECTION("links go first") {
+    link("latest", "step-3");
+    CHECK(weights_file_of(run.path()) == run.path() / "latest" / "model.safetensors");
+    link("best", "step-1");
+    CHECK(weights_file_of(run.path()) == run.path() / "best" / "model.safetensors");
+  }
 }
 
 TEST_CASE("the weights' path is found in either spelling, and what cannot be read is named") {

@@ -51,7 +51,7 @@ struct StartFixture {
     snapshot.state.compute = "a CPU";
     PendingCheckpoint pending(directory.path());
     write_checkpoint(pending.path(), layout, snapshot);
-    return pending.publish(step, false);
+    return pending.publish(step, false).path;
   }
   std::vector<TrainPlan> announced;  // before a checkpoint is read
   StartingPoint find() {
