@@ -12,10 +12,15 @@ kind, base, warmup, steps, epochs, factor, patience, losses = json.loads(sys.arg
 optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=base)
 schedulers = torch.optim.lr_scheduler
 rates = []
-if kind == "linear":
+if kind == "transformers":  # get_linear_schedule_with_warmup, in its own words
+    total = steps * epochs
+    factor_of = lambda step: step / max(1, warmup) if step < warmup else max(0.0, (total - step) / max(1, total - warmup))
+    scheduler = schedulers.LambdaLR(optimizer, factor_of)
+elif kind == "linear":
     rise = schedulers.LinearLR(optimizer, 1 / warmup, 1, warmup - 1)
     fall = schedulers.LinearLR(optimizer, 1, 0, steps * epochs - warmup)
     scheduler = schedulers.SequentialLR(optimizer, [rise, fall], [warmup])
+if kind != "plateau":
     for _ in range(steps * epochs):
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
@@ -52,8 +57,13 @@ class Schedules(ParityTest):
 
     @with_each_torch
     def test_linear_is_linear_lr_behind_a_warm_up(self, torch):
-        ours, _ = self.rates(torch, "--schedule=linear", "--warmup=6%", "--lr=0.01")
+        ours, _ = self.rates(torch, "--schedule=linear", "--warmup=6%+1", "--lr=0.01")
         self.check(torch, ours, "linear", 0.01, warmup=3)  # 6 % of 48 steps, rounded up
+
+    @with_each_torch
+    def test_linear_with_a_warm_up_is_that_of_transformers(self, torch):
+        ours, _ = self.rates(torch, "--schedule=linear", "--warmup=6%", "--lr=0.01")
+        self.check(torch, ours, "transformers", 0.01, warmup=3)
 
     @with_each_torch
     def test_plateau_is_reduce_lr_on_plateau(self, torch):

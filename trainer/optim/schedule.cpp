@@ -9,7 +9,7 @@ namespace ddprun::trainer {
 double learning_rate(const Schedule& schedule, std::int64_t step, double share) {
   if (schedule.kind != ScheduleKind::plateau) share = 1;
   if (step < schedule.warmup_steps) {
-    return schedule.base_rate * share * static_cast<double>(step + 1) /
+    return schedule.base_rate * share * static_cast<double>(step + schedule.warmup_begin) /
            static_cast<double>(schedule.warmup_steps);
   }
   const auto after_warmup =

@@ -22,8 +22,9 @@ enum class ScheduleKind {
 struct Schedule {
   ScheduleKind kind = ScheduleKind::constant;
   double base_rate = 0.01;
-  std::int64_t warmup_steps =
-      0;  ///< step k < warmup_steps has the rate base_rate * (k + 1) / warmup_steps
+  /// Step k < warmup_steps has the rate base_rate * (k + warmup_begin) / warmup_steps.
+  std::int64_t warmup_steps = 0;
+  int warmup_begin = 0;  ///< 0, as in transformers: step 0 changes no weight; or 1
   std::int64_t step_every =
       1;  ///< `step`: multiply by step_factor every so many steps, counted from step 0
   double step_factor = 0.1;
@@ -36,8 +37,8 @@ struct Schedule {
 /// constant: b. step: b * factor^floor(k / every) (torch StepLR). cosine, after the warm-up of w
 /// steps: final + (b - final) * (1 + cos(pi * (k - w) / (total - w))) / 2 (torch
 /// CosineAnnealingLR). linear, after the warm-up: b * (total - k) / (total - w) (torch LinearLR
-/// from 1 to 0; transformers' get_linear_schedule_with_warmup). plateau: b * `share`,
-/// PlateauState's; the others take no notice of it.
+/// from 1 to 0). plateau: b * `share`, PlateauState's; the others take no notice of it. With
+/// warmup_begin 0 constant, cosine to 0 and linear are transformers' get_..._schedule_with_warmup.
 double learning_rate(const Schedule& schedule, std::int64_t step, double share = 1);
 
 }  // namespace ddprun::trainer

@@ -12,7 +12,7 @@ std::vector<std::string> advice_on(const Options& options, const WorkerEnvironme
                                    const TrainPlan& plan, int cores) {
   std::vector<std::string> lines;
   const std::int64_t warmup = plan.schedule.warmup_steps;
-  if (warmup > 0 && warmup >= plan.last_step) {
+  if (warmup > 0 && warmup - plan.schedule.warmup_begin >= plan.last_step) {
     lines.push_back(fmt::format(
         "--warmup {}: the run ends after {} step{}, so its learning rate never reaches --lr: use "
         "fewer warm-up steps",

@@ -56,10 +56,11 @@ enum class Decay {
 /// Which loss --schedule=plateau goes by.
 enum class PlateauOn { held_out, train };
 
-/// --warmup: one of them is 0.
+/// --warmup: `steps` or `share` is 0.
 struct Warmup {
   std::int64_t steps = 0;
   double share = 0;  ///< of all steps
+  int begin = 0;     ///< Schedule::warmup_begin
 };
 
 /// --loss-scale.

@@ -41,15 +41,23 @@ constexpr double kAdamwDecay = 0.01;        // PyTorch's
 constexpr double kLossScaleMax = 16777216;  // 2^24
 
 Warmup parse_warmup(const std::string& text) {
-  if (text.ends_with('%')) {
-    const auto percent = number_in<double>(std::string_view(text).substr(0, text.size() - 1));
-    if (percent && *percent >= 0 && *percent <= 100) return {.steps = 0, .share = *percent / 100};
+  constexpr std::string_view kPlusOne = "+1";
+  std::string_view length = text;
+  const int begin = length.ends_with(kPlusOne) ? 1 : 0;
+  if (begin == 1) length.remove_suffix(kPlusOne.size());
+  if (length.ends_with('%')) {
+    const auto percent = number_in<double>(length.substr(0, length.size() - 1));
+    if (percent && *percent >= 0 && *percent <= 100)
+      return {.steps = 0, .share = *percent / 100, .begin = begin};
   } else {
-    const auto steps = number_in<std::int64_t>(text);
-    if (steps && *steps >= 0 && *steps <= kStepsMax) return {.steps = *steps, .share = 0};
+    const auto steps = number_in<std::int64_t>(length);
+    if (steps && *steps >= 0 && *steps <= kStepsMax)
+      return {.steps = *steps, .share = 0, .begin = begin};
   }
-  throw DataError(fmt::format(
-      "--warmup {}: must be a number of steps, such as 500, or a share of all, such as 6%", text));
+  throw DataError(
+      fmt::format("--warmup {}: must be a number of steps, such as 500, or a share of all, such as "
+                  "6%, with +1 behind it where step 0 is to have a rate above 0",
+                  text));
 }
 
 std::array<double, 2> parse_betas(const std::string& text) {
@@ -118,8 +126,9 @@ void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& 
               "one lowers the rate");
   line.number("--plateau-factor", options.plateau.factor, 0, 1, "X",
               "With --schedule plateau: the factor by which the rate is lowered");
-  line.text("--warmup", texts.warmup, "N|N%",
-            "Steps in which the rate rises to --lr: their number, or their share of all steps");
+  line.text("--warmup", texts.warmup, "N|N%[+1]",
+            "Steps in which the rate rises to --lr: their number, or their share of all steps. "
+            "Step k has k/N of --lr, as in transformers; with +1 behind it (k+1)/N");
   line.choice("--precision", options.precision,
               "Number format of the computation; fp16 uses a loss scale; master weights stay "
               "fp32. tf32 is for GPUs: all is stored as fp32, and the factors of matrix products "

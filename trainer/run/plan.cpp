@@ -75,6 +75,12 @@ std::int64_t warmup_steps(const Warmup& warmup, std::int64_t total_steps) {
   return static_cast<std::int64_t>(std::ceil(warmup.share * static_cast<double>(total_steps)));
 }
 
+/// As it is typed.
+ConfigEntry::Value warmup_value(const Schedule& schedule) {
+  if (schedule.warmup_steps == 0 || schedule.warmup_begin == 0) return schedule.warmup_steps;
+  return fmt::format("{}+{}", schedule.warmup_steps, schedule.warmup_begin);
+}
+
 ScalerConfig scaler_config(const Options& options) {
   ScalerConfig config;
   config.enabled =
@@ -129,7 +135,7 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
       setting("lr", plan.schedule.base_rate),
       setting("weight_decay", weight_decay_of(options)),
       setting("schedule", to_string(options.schedule)),
-      setting("warmup", plan.schedule.warmup_steps),
+      setting("warmup", warmup_value(plan.schedule)),
   };
   if (reads_texts(options.model)) {
     config.push_back(identity("size", to_string(options.size)));
@@ -238,6 +244,7 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
   plan.schedule = {.kind = options.schedule,
                    .base_rate = scaled_rate(options, plan),
                    .warmup_steps = warmup_steps(options.warmup, plan.total_steps),
+                   .warmup_begin = options.warmup.begin,
                    .step_every = plan.steps_per_epoch * options.step_epochs,
                    .step_factor = options.step_factor,
                    .total_steps = plan.total_steps,

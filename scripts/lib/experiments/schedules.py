@@ -22,7 +22,7 @@ def page(quick):
     for rate, word in ((SMALL, "small"), (LARGE, "large")):
         rows += [batch(f"16x4-{word}", 4, 16, rate), batch(f"64-{word}", 1, 64, rate)]
     rows += [Row(f"linear-{workers}", (*common, "--shards=4", f"--batch={2 if quick else 16}", f"--lr={OF_LINEAR}", "--schedule=linear",
-                                       "--warmup=6%"), data, workers=workers, title=f"{workers} of 4 workers' shards")
+                                       "--warmup=6%+1"), data, workers=workers, title=f"{workers} of 4 workers' shards")
              for workers in OF_WORKERS]
     return Page(NAME, "Batches, learning rates and schedules", 3, tuple(rows),
                 "`lenet` on all of Fashion-MNIST, 2 epochs; the post has no figures.", tables,

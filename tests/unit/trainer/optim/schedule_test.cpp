@@ -11,8 +11,19 @@ TEST_CASE("a constant rate is constant") {
   REQUIRE(learning_rate(schedule, 1000000) == 0.1);
 }
 
-TEST_CASE("warm-up rises linearly and reaches the base rate with its last step") {
-  const Schedule schedule{.base_rate = 0.4, .warmup_steps = 4};
+TEST_CASE("warm-up rises linearly from 0 and reaches the base rate with the step behind it") {
+  const auto kind = GENERATE(ScheduleKind::constant, ScheduleKind::cosine, ScheduleKind::linear,
+                             ScheduleKind::plateau);
+  const Schedule schedule{
+      .kind = kind, .base_rate = 0.4, .warmup_steps = 4, .total_steps = 100'000'000};
+  REQUIRE(learning_rate(schedule, 0) == 0);
+  REQUIRE(learning_rate(schedule, 1) == Approx(0.1));
+  REQUIRE(learning_rate(schedule, 3) == Approx(0.3));
+  REQUIRE(learning_rate(schedule, 4) == Approx(0.4));
+}
+
+TEST_CASE("warm-up that begins with its first part reaches the base rate with its last step") {
+  const Schedule schedule{.base_rate = 0.4, .warmup_steps = 4, .warmup_begin = 1};
   REQUIRE(learning_rate(schedule, 0) == Approx(0.1));
   REQUIRE(learning_rate(schedule, 1) == Approx(0.2));
   REQUIRE(learning_rate(schedule, 3) == Approx(0.4));
@@ -25,7 +36,7 @@ TEST_CASE("the step schedule multiplies every N steps, counted from the first st
                           .warmup_steps = 5,
                           .step_every = 10,
                           .step_factor = 0.1};
-  REQUIRE(learning_rate(schedule, 4) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 4) == Approx(0.8));
   REQUIRE(learning_rate(schedule, 9) == Approx(1.0));
   REQUIRE(learning_rate(schedule, 10) == Approx(0.1));
   REQUIRE(learning_rate(schedule, 29) == Approx(0.01));
@@ -48,8 +59,8 @@ TEST_CASE("the cosine schedule falls from the base rate to the final one and sta
 TEST_CASE("the linear schedule falls from the base rate to 0 and stays there") {
   const Schedule schedule{
       .kind = ScheduleKind::linear, .base_rate = 1.0, .warmup_steps = 10, .total_steps = 110};
-  REQUIRE(learning_rate(schedule, 0) == Approx(0.1));
-  REQUIRE(learning_rate(schedule, 9) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 0) == 0.0);
+  REQUIRE(learning_rate(schedule, 9) == Approx(0.9));
   REQUIRE(learning_rate(schedule, 10) == Approx(1.0));
   REQUIRE(learning_rate(schedule, 35) == Approx(0.75));
   REQUIRE(learning_rate(schedule, 109) == Approx(0.01));
@@ -60,7 +71,7 @@ TEST_CASE("the linear schedule falls from the base rate to 0 and stays there") {
 TEST_CASE(
     "the plateau schedule has the share of its state, also in the warm-up, and others have none") {
   Schedule schedule{.kind = ScheduleKind::plateau, .base_rate = 0.5, .warmup_steps = 2};
-  REQUIRE(learning_rate(schedule, 0, 0.1) == Approx(0.025));
+  REQUIRE(learning_rate(schedule, 1, 0.1) == Approx(0.025));
   REQUIRE(learning_rate(schedule, 7, 0.1) == Approx(0.05));
   REQUIRE(learning_rate(schedule, 7) == 0.5);
   schedule.kind = ScheduleKind::constant;
@@ -70,7 +81,7 @@ TEST_CASE(
 TEST_CASE("a cosine schedule shorter than its warm-up still gives a rate") {
   const Schedule schedule{
       .kind = ScheduleKind::cosine, .base_rate = 1.0, .warmup_steps = 10, .total_steps = 5};
-  REQUIRE(learning_rate(schedule, 9) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 9) == Approx(0.9));
   REQUIRE(learning_rate(schedule, 10) == Approx(1.0));
   REQUIRE(learning_rate(schedule, 11) == Approx(0.0).margin(1e-12));
 }

@@ -35,6 +35,9 @@ TEST_CASE("a warm-up that never ends is told of") {
   CHECK_THAT(lines[0], Contains("--warmup 1: the run ends after 1 step,"));
   options.warmup = {.steps = 0, .share = 0.5};
   CHECK_THAT(advice_on(options, {}, plan, 2).at(0), Contains("--warmup 50%: the run ends"));
+  plan.schedule.warmup_begin = 1;  // its last step has the whole rate
+  CHECK(advice_on(options, {}, plan, 2).empty());
+  plan.schedule.warmup_begin = 0;
   plan.last_step = 2;
   CHECK(advice_on(options, {}, plan, 2).empty());
 }

@@ -34,6 +34,11 @@ TEST_CASE("a warm-up is a number of steps or a share of all") {
   CHECK(parse({"--warmup=500"}).warmup.steps == 500);
   CHECK(parse({"--warmup=6%"}).warmup.share == Approx(0.06));
   CHECK(parse({"--warmup=0.5%"}).warmup.share == Approx(0.005));
+  CHECK(parse({"--warmup=500"}).warmup.begin == 0);
+  CHECK(parse({"--warmup=500+1"}).warmup.steps == 500);
+  CHECK(parse({"--warmup=500+1"}).warmup.begin == 1);
+  CHECK(parse({"--warmup=6%+1"}).warmup.share == Approx(0.06));
+  CHECK(parse({"--warmup=6%+1"}).warmup.begin == 1);
 }
 
 TEST_CASE("the loss scale is dynamic, none or a number that stays") {

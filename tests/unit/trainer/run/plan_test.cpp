@@ -225,6 +225,21 @@ TEST_CASE("a share of warm-up counts all steps of the run, rounded up") {
     CHECK(make_plan(options, workers(count), kData, std::nullopt).schedule.warmup_steps == 2);
 }
 
+TEST_CASE("how the warm-up begins is a setting of the run, as it is typed") {
+  Options options;
+  options.warmup = {.steps = 20, .share = 0, .begin = 1};
+  const auto warmup = [&] {
+    const RunConfig config = make_plan(options, workers(1), kData, std::nullopt).config;
+    const auto found = std::find_if(config.begin(), config.end(),
+                                    [](const auto& entry) { return entry.name == "warmup"; });
+    REQUIRE(found != config.end());
+    return to_string(found->value);
+  };
+  CHECK(warmup() == "20+1");
+  options.warmup.begin = 0;
+  CHECK(warmup() == "20");
+}
+
 TEST_CASE("the loss scale is that of the options, and of fp16 alone") {
   Options options;
   options.precision = Precision::fp16;
