@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "trainer/checkpoint/other_weights.hpp"
 #include "trainer/checkpoint/safetensors.hpp"
 #include "trainer/error.hpp"
 
@@ -21,6 +22,15 @@ constexpr std::size_t kOffsets = 2;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
   throw DataError(fmt::format("{}: not a safetensors file, or not a whole one: {}", file, why));
+}
+
+/// Of a file whose header cannot be read: perhaps another program's.
+[[noreturn]] void refuse_header(const std::string& file, std::span<const std::byte> start,
+                                const std::string& why) {
+  const std::string other = other_weights_text(start, file);
+  if (!other.empty())
+    throw DataError(fmt::format("{}: not a safetensors file, but {}", file, other));
+  refuse(file, why);
 }
 
 /// Bytes of one element; 0 for a type that the format does not know.
@@ -237,12 +247,14 @@ std::size_t safetensors_header_bytes(std::span<const std::byte> start, std::uint
     length |= std::to_integer<std::uint64_t>(start[i]) << (8 * i);
   }
   if (length > kSafetensorsHeaderBytesMax) {
-    refuse(file, fmt::format("a header of {} bytes; at most {} are allowed", length,
-                             kSafetensorsHeaderBytesMax));
+    refuse_header(file, start,
+                  fmt::format("a header of {} bytes; at most {} are allowed", length,
+                              kSafetensorsHeaderBytesMax));
   }
   if (length > file_bytes - kSafetensorsLengthBytes) {
-    refuse(file, fmt::format("cut short within the header: {} bytes, but it needs {}", file_bytes,
-                             length + kSafetensorsLengthBytes));
+    refuse_header(file, start,
+                  fmt::format("cut short within the header: {} bytes, but it needs {}", file_bytes,
+                              length + kSafetensorsLengthBytes));
   }
   return kSafetensorsLengthBytes + static_cast<std::size_t>(length);
 }
@@ -253,7 +265,7 @@ SafetensorsTable parse_safetensors_header(std::span<const std::byte> header,
   const auto* text = reinterpret_cast<const char*>(header.data());
   TableReader reader(file);
   if (!Json::sax_parse(text + kSafetensorsLengthBytes, text + header.size(), &reader)) {
-    refuse(file, "its header is not a JSON object");
+    refuse_header(file, header, "its header is not a JSON object");
   }
 
   SafetensorsTable result;

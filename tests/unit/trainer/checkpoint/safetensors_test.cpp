@@ -74,6 +74,26 @@ TEST_CASE("a header over the format's limit is refused before it is looked at") 
   CHECK_THROWS_WITH(parse(bytes), Contains("a header of 4294967296 bytes"));
 }
 
+TEST_CASE("files that are often given in place of a safetensors file are named with the remedy") {
+  using namespace std::string_literals;
+  const auto refused = [](const std::string& bytes, const std::string& what) {
+    CHECK_THROWS_WITH(parse(bytes + std::string(2000, 'x')),
+                      Contains("m.safetensors: not a safetensors file, but " + what));
+  };
+  refused("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer");
+  const std::string remedy = R"('import sys, torch; from safetensors.torch import save_file; )";
+  refused("PK\x03\x04\0\0\x08\x08\0\0"s, "a zip archive, as torch.save writes it: convert it: ");
+  refused("PK\x03\x04\x14\0\0\0\0\0"s, "a zip archive");
+  refused("\x80\x02\x8a\nl\xfc\x9c\x46"s, "a pickle, as older versions of torch.save write it");
+  CHECK_THROWS_WITH(parse("\x80\x04\x95\1\2\3\4\5"s), Contains(remedy));
+  refused("<!DOCTYPE html>", "a page of HTML");
+  refused("\n\n  <html>", "a page of HTML");
+  refused("404: Not Found", "a text");
+  refused("\x89HDF\r\n\x1a\n", "HDF5");
+  // A header of 640 bytes whose file was cut.
+  CHECK_THROWS_WITH(parse("\x80\x02\0\0\0\0\0\0{\"a\""s), Contains("cut short within the header"));
+}
+
 TEST_CASE("tables that lie are refused, each with its reason") {
   const auto row = [](const std::string& dtype, const std::string& shape,
                       const std::string& range) {
