@@ -46,7 +46,8 @@ void decode_any(const std::string& file) {
                                             file.size());
   const int channels = file.size() % 2 == 0 ? 1 : 3;
   try {
-    const ByteImage image = decode_image(bytes, channels, "file");
+    const ByteImage image =
+        file.size() % 4 == 0 ? decode_mask(bytes, "file") : decode_image(bytes, channels, "file");
     DDPRUN_ASSERT(image.shape.channels == channels, "the channels that were asked for");
     DDPRUN_ASSERT(image.pixels.size() == sample_size(image.shape), "all pixels of the image");
     DDPRUN_ASSERT(image.shape.height >= 1 && image.shape.height <= kImageSideMax &&

@@ -27,10 +27,10 @@ bool begins_with(std::span<const std::uint8_t> bytes,
   return bytes.size() >= count && std::equal(start.begin(), start.end(), bytes.begin());
 }
 
-ByteImage decode(std::span<const std::uint8_t> bytes) {
+ByteImage decode(std::span<const std::uint8_t> bytes, PaletteUse use) {
   if (bytes.empty()) throw DataError("the file is empty");
   if (begins_with(bytes, kJpegStart)) return decode_jpeg(bytes);
-  if (begins_with(bytes, kPngStart)) return decode_png(bytes);
+  if (begins_with(bytes, kPngStart)) return decode_png(bytes, use);
   throw DataError("neither JPEG nor PNG, judged by its first bytes: convert or remove the file");
 }
 
@@ -67,9 +67,12 @@ void check_image_size(std::uint64_t width, std::uint64_t height, std::uint64_t b
     throw DataError(fmt::format("cut short: {} bytes for {}x{} pixels", bytes, height, width));
 }
 
-ByteImage decode_image(std::span<const std::uint8_t> bytes, int channels, const std::string& name) {
+namespace {
+
+ByteImage decode_as(std::span<const std::uint8_t> bytes, PaletteUse use, int channels,
+                    const std::string& name) {
   try {
-    ByteImage image = decode(bytes);
+    ByteImage image = decode(bytes, use);
     std::uint64_t most = image.decode_bytes;
     const std::uint64_t before = image.shape.channels == channels ? 0 : image.pixels.size();
     image = with_channels(std::move(image), channels);
@@ -79,6 +82,16 @@ ByteImage decode_image(std::span<const std::uint8_t> bytes, int channels, const 
   } catch (const DataError& error) {
     throw DataError(name + ": " + printable(error.what()));
   }
+}
+
+}  // namespace
+
+ByteImage decode_image(std::span<const std::uint8_t> bytes, int channels, const std::string& name) {
+  return decode_as(bytes, PaletteUse::colours, channels, name);
+}
+
+ByteImage decode_mask(std::span<const std::uint8_t> bytes, const std::string& name) {
+  return decode_as(bytes, PaletteUse::mask, 1, name);
 }
 
 ByteImage with_channels(ByteImage image, int channels) {

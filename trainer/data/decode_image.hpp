@@ -30,6 +30,11 @@ inline constexpr std::uint64_t kImagePixelsMax = std::uint64_t{1} << 26;
 /// `name`: another format, damaged, cut short, too large. Pure.
 ByteImage decode_image(std::span<const std::uint8_t> bytes, int channels, const std::string& name);
 
+/// As decode_image() to grey, but for a PNG with a palette that is not all grey, as tools for
+/// labels save masks: there the index is the label, and the colours are for people. Index 0 and 255
+/// (what belongs to no class, as the border of an object in Pascal VOC) become 0, others 255.
+ByteImage decode_mask(std::span<const std::uint8_t> bytes, const std::string& name);
+
 /// Grey from red, green and blue by the weights 0.299, 0.587, 0.114 (Pillow's "L"), or grey three
 /// times. `image` has 1 or 3 channels.
 ByteImage with_channels(ByteImage image, int channels);

@@ -22,6 +22,8 @@ namespace {
 /// Eight of a byte in the file, which is one of 1032 or so when it is unpacked.
 constexpr std::uint64_t kPngPixelsOfByte = 8 * 1100;
 constexpr std::size_t kSignatureBytes = 8;
+/// Of what belongs to no class, as the border of an object in Pascal VOC.
+constexpr std::uint8_t kBorderLabel = 255;
 
 /// Read here, because libpng would hold the chunk and does not see one behind the pixels.
 int orientation_of(std::span<const std::uint8_t> bytes) {
@@ -43,13 +45,15 @@ int orientation_of(std::span<const std::uint8_t> bytes) {
 
 class PngReader {
  public:
-  explicit PngReader(std::span<const std::uint8_t> bytes) : bytes_(bytes), rest_(bytes) {}
+  PngReader(std::span<const std::uint8_t> bytes, PaletteUse use)
+      : bytes_(bytes), rest_(bytes), use_(use) {}
   ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
   ByteImage read() {
     if (!read_header()) refuse();
+    has_labels_ = use_ == PaletteUse::mask && has_colours_in_palette();
     check_image_size(png_get_image_width(png_, info_), png_get_image_height(png_, info_),
                      bytes_.size(), kPngPixelsOfByte);
     if (!choose_colours()) refuse();
@@ -66,6 +70,10 @@ class PngReader {
     rows_.resize(rows);
     for (std::size_t row = 0; row < rows; ++row) rows_[row] = image.pixels.data() + row * row_bytes;
     if (!read_rows()) refuse();
+    if (has_labels_) {
+      for (std::uint8_t& label : image.pixels)
+        label = label == 0 || label == kBorderLabel ? 0 : 255;
+    }
     const std::uint64_t held = image.pixels.size();
     return turned(std::move(image), orientation_of(bytes_), held);
   }
@@ -105,10 +113,24 @@ class PngReader {
     return true;
   }
 
-  /// 8 bits of grey or colours.
+  [[nodiscard]] bool has_colours_in_palette() const {
+    png_colorp colours = nullptr;
+    int count = 0;
+    return png_get_color_type(png_, info_) == PNG_COLOR_TYPE_PALETTE &&
+           png_get_PLTE(png_, info_, &colours, &count) != 0 &&
+           std::any_of(colours, colours + count, [](const png_color& colour) {
+             return colour.red != colour.green || colour.red != colour.blue;
+           });
+  }
+
+  /// 8 bits of grey or colours, or of indices.
   bool choose_colours() {
     if (setjmp(jump_) != 0) return false;
-    png_set_expand(png_);
+    if (has_labels_) {
+      png_set_packing(png_);
+    } else {
+      png_set_expand(png_);
+    }
     png_set_scale_16(png_);
     png_set_strip_alpha(png_);
     png_set_interlace_handling(png_);
@@ -124,6 +146,8 @@ class PngReader {
 
   std::span<const std::uint8_t> bytes_;
   std::span<const std::uint8_t> rest_;  // not given to libpng yet
+  const PaletteUse use_;
+  bool has_labels_ = false;  // the pixels are indices of the palette
   std::array<char, 200> text_{"not enough memory"};
   std::jmp_buf jump_{};
   png_structp png_ = nullptr;
@@ -133,6 +157,8 @@ class PngReader {
 
 }  // namespace
 
-ByteImage decode_png(std::span<const std::uint8_t> bytes) { return PngReader(bytes).read(); }
+ByteImage decode_png(std::span<const std::uint8_t> bytes, PaletteUse use) {
+  return PngReader(bytes, use).read();
+}
 
 }  // namespace ddprun::trainer

@@ -8,10 +8,16 @@
 
 namespace ddprun::trainer {
 
+/// What an image with a palette becomes.
+enum class PaletteUse {
+  colours,  ///< they are looked up
+  mask,     ///< as decode_mask() has it
+};
+
 /// As the file has it: 1 or 3 channels. ByteImage::decode_bytes is without the file. Throws
 /// DataError without its name.
 ByteImage decode_jpeg(std::span<const std::uint8_t> bytes);
-ByteImage decode_png(std::span<const std::uint8_t> bytes);
+ByteImage decode_png(std::span<const std::uint8_t> bytes, PaletteUse use);
 
 /// upright(), with the bytes of what was held: `decoding` until then.
 ByteImage turned(ByteImage image, int orientation, std::uint64_t decoding);

@@ -18,10 +18,6 @@ namespace {
 /// The largest image that is read, of 3 channels of two bytes each without compression, is smaller.
 constexpr std::uint64_t kFileMax = std::uint64_t{512} << 20;
 
-ByteImage read_image(const std::string& file, int channels) {
-  return decode_image(read_file_or_gzip(file, kFileMax), channels, file);
-}
-
 }  // namespace
 
 std::vector<std::string> image_names(const std::filesystem::path& folder) {
@@ -38,7 +34,8 @@ std::vector<std::string> image_names(const std::filesystem::path& folder) {
 std::uint64_t read_image_file(const ImageFile& file, const ImageSettings& settings,
                               std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask) {
   const ImageShape& shape = settings.shape;
-  ByteImage image = read_image(file.image, shape.channels);
+  ByteImage image =
+      decode_image(read_file_or_gzip(file.image, kFileMax), shape.channels, file.image);
   const int height = image.shape.height;
   const int width = image.shape.width;
   const std::uint64_t most =
@@ -46,7 +43,7 @@ std::uint64_t read_image_file(const ImageFile& file, const ImageSettings& settin
   const ByteImage sized = resize_bilinear(std::move(image), shape.height, shape.width);
   std::copy(sized.pixels.begin(), sized.pixels.end(), pixels.begin());
   if (file.mask.empty()) return most;
-  const ByteImage drawn = read_image(file.mask, 1);
+  const ByteImage drawn = decode_mask(read_file_or_gzip(file.mask, kFileMax), file.mask);
   if (drawn.shape.height != height || drawn.shape.width != width) {
     throw DataError(fmt::format(
         "{}: a mask of {}x{} pixels, but its image {} has {}x{}: make both of one size, "

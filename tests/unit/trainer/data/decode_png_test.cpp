@@ -96,6 +96,51 @@ long grown_bytes(const std::function<void()>& work) {
   return grown;
 }
 
+/// A row of pixels with these indices, so many bits each, of a palette.
+Bytes palette_row(const Bytes& indices, std::uint8_t bits, const Bytes& palette) {
+  Bytes bytes{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+  Bytes header = big_endian(static_cast<std::uint32_t>(indices.size()));
+  append(header, big_endian(1));
+  append(header, {bits, 3, 0, 0, 0});
+  Bytes row((indices.size() * bits + 7) / 8 + 1);  // behind the filter's byte
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    row[1 + i * bits / 8] =
+        static_cast<std::uint8_t>(row[1 + i * bits / 8] | indices[i] << (8 - bits - i * bits % 8));
+  uLongf size = compressBound(row.size());
+  Bytes packed(size);
+  REQUIRE(compress(packed.data(), &size, row.data(), row.size()) == Z_OK);
+  packed.resize(size);
+  append(bytes, chunk("IHDR", header));
+  append(bytes, chunk("PLTE", palette));
+  append(bytes, chunk("IDAT", packed));
+  append(bytes, chunk("IEND", {}));
+  return bytes;
+}
+
+TEST_CASE("in a mask with a palette of colours the index counts, not the brightness") {
+  // Black, dark red, and the light colour of a border.
+  const Bytes three{0, 0, 0, 128, 0, 0, 224, 224, 192};
+  for (const std::uint8_t bits : Bytes{2, 4, 8}) {
+    INFO(int{bits});
+    const Bytes file = palette_row({0, 1, 2, 0, 1}, bits, three);
+    const ByteImage mask = decode_mask(file, "");
+    CHECK(mask.shape.channels == 1);
+    CHECK(mask.pixels == Bytes{0, 255, 255, 0, 255});
+    CHECK(decode_image(file, 1, "").pixels == Bytes{0, 38, 220, 0, 38});
+  }
+  // Index 255 is no class.
+  Bytes all(3 * 256);
+  all[3] = 128;
+  CHECK(decode_mask(palette_row({0, 1, 255, 254}, 8, all), "").pixels == Bytes{0, 255, 0, 255});
+}
+
+TEST_CASE("a mask with a palette of greys, or with none, has the brightness of its pixels") {
+  const Bytes white_first{255, 255, 255, 0, 0, 0};
+  CHECK(decode_mask(palette_row({0, 1, 0}, 1, white_first), "").pixels == Bytes{255, 0, 255});
+  for (const char* const name : {"grey", "one_bit", "colour", "alpha"})
+    CHECK(decode_mask(png_file(name), name).pixels == decode_image(png_file(name), 1, "").pixels);
+}
+
 TEST_CASE("texts of a PNG are not unpacked") {
   constexpr std::size_t kLetters = 7'000'000, kTexts = 16;
   Bytes texts;

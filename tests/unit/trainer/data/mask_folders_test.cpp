@@ -1,6 +1,7 @@
 // Images and their masks in folders become a pair of sets.
 #include "trainer/data/mask_folders.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -161,19 +162,35 @@ TEST_CASE("masks to train on are refused before held-out images are read") {
 
 TEST_CASE("held-out masks of one value are refused, too, in memory and as files") {
   const MaskFolder folder;
-  folder.add("train/", "1");
-  folder.add_file("test/images/2.png", "png/colour");
-  // Of values from 80 to 195; those of the training mask end at 213.
-  folder.add_file("test/masks/2.png", "png/palette");
+  folder.add_file("train/images/1.png", "png/colour");
+  // Its values end at 214, those of the held-out mask at 213.
+  folder.add_file("train/masks/1.png", "png/grey");
+  folder.add("test/", "2");
   DataRequest request = folder.request();
   request.images.memory = GENERATE(std::uint64_t{1} << 30, std::uint64_t{1});
-  request.images.mask_threshold = 200;
+  request.images.mask_threshold = 214;
   CHECK_THROWS_WITH(load_data(request),
-                    Contains("no pixel of the held-out masks has a value of 200 "
+                    Contains("no pixel of the held-out masks has a value of 214 "
                              "or more, so IoU and F1 measure nothing: give "
                              "another --mask-threshold"));
   request.images.mask_threshold = 120;
   CHECK(load_data(request).test->mask_pixels() > 0);
+}
+
+TEST_CASE("the colours of a mask with a palette do not count, whatever the threshold is") {
+  const MaskFolder folder;
+  folder.add_file("train/images/1.png", "png/colour");
+  folder.add_file("train/masks/1.png", "png/palette");  // of 16 bright colours
+  folder.add("test/", "2");
+  DataRequest request = folder.request();
+  request.images.mask_threshold = GENERATE(100, 213);
+  const ByteImage labels =
+      decode_mask(read_file_or_gzip(fs::path(DDPRUN_CORPORA) / "png/palette"), "");
+  std::vector<std::uint8_t> pixels(20 * 28 * 3), mask(20 * 28);
+  load_data(request).train->read(0, pixels, mask);
+  CHECK(mask == labels.pixels);
+  CHECK(std::count(mask.begin(), mask.end(), 0) > 0);
+  CHECK(std::count(mask.begin(), mask.end(), 255) > 0);
 }
 
 }  // namespace
