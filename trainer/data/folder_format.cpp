@@ -7,12 +7,23 @@
 #include <string_view>
 
 #include "base/printable.hpp"
+#include "base/shell_word.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 constexpr std::size_t kShownNames = 8;
+/// Of archives, of torchvision's data sets and of Keras.
+constexpr const char* kInnerFolders[] = {"cifar-10-batches-bin",
+                                         "MNIST/raw",
+                                         "FashionMNIST/raw",
+                                         "KMNIST/raw",
+                                         "QMNIST/raw",
+                                         "EMNIST/raw",
+                                         "raw",
+                                         "mnist",
+                                         "fashion-mnist"};
 
 using Names = std::vector<std::string>;
 
@@ -24,12 +35,6 @@ bool is_idx_file(std::string_view name) {
 bool is_cifar_file(std::string_view name) {
   return name == "test_batch.bin" || (name.size() == std::string_view("data_batch_1.bin").size() &&
                                       name.starts_with("data_batch_") && name.ends_with(".bin"));
-}
-
-bool is_cifar_file_inside(std::string_view name) {
-  const std::string_view folder = kCifarFolder;
-  return name.size() > folder.size() && name.starts_with(folder) &&
-         is_cifar_file(name.substr(folder.size() + 1));
 }
 
 bool is_tsv_file(std::string_view name) { return name == "train.tsv"; }
@@ -72,7 +77,8 @@ struct Row {
   std::vector<DataKind> kinds;
   bool (*is_part)(std::string_view name);  ///< one such name is enough
   const char* what;                        ///< "holds ..."
-  const char* looked_for;                  ///< empty: named by another row
+  const char* looked_for;
+  bool may_be_inside = false;  ///< in one of kInnerFolders
 };
 
 const std::vector<Row>& rows() {
@@ -82,17 +88,14 @@ const std::vector<Row>& rows() {
        {DataKind::labelled_images, DataKind::masked_images},
        is_idx_file,
        "MNIST-like files",
-       "train-images-idx3-ubyte (MNIST-like)"},
+       "train-images-idx3-ubyte (MNIST-like)",
+       true},
       {cifar,
        {DataKind::labelled_images},
        is_cifar_file,
        "CIFAR-10's binary files",
-       "data_batch_1.bin (CIFAR-10)"},
-      {cifar_inside,
-       {DataKind::labelled_images},
-       is_cifar_file_inside,
-       "the folder cifar-10-batches-bin",
-       ""},
+       "data_batch_1.bin (CIFAR-10)",
+       true},
       {tsv, {DataKind::texts}, is_tsv_file, "texts", "train.tsv with dev.tsv or test.tsv"},
       {mask_folders,
        {DataKind::masked_images},
@@ -145,26 +148,95 @@ std::string names_text(const Names& names) {
   return "it holds " + joined(shown, " and ");
 }
 
+/// A data set of a folder.
+struct Found {
+  const Row* row = nullptr;
+  std::string inner = {};  ///< FolderChoice::inner
+  [[nodiscard]] std::string text() const {
+    return inner.empty() ? row->what : fmt::format("{} in {}", row->what, inner);
+  }
+};
+
+std::vector<Found> find_sets(const Names& names) {
+  std::vector<Found> found;
+  for (const Row& row : rows()) {
+    if (std::any_of(names.begin(), names.end(), row.is_part)) found.push_back({&row});
+    if (!row.may_be_inside) continue;
+    for (const std::string inner : kInnerFolders) {
+      const std::string prefix = inner + "/";
+      const bool is_there = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        return name.starts_with(prefix) &&
+               row.is_part(std::string_view(name).substr(prefix.size()));
+      });
+      if (is_there) found.push_back({&row, inner});
+    }
+  }
+  // In train/ there are images and masks, not classes of these names.
+  if (std::any_of(names.begin(), names.end(), is_mask_folder_in_train)) {
+    std::erase_if(found,
+                  [](const Found& one) { return one.row->format == FolderFormat::class_folders; });
+  }
+  return found;
+}
+
+/// Files that hold a data set, but not as it is read. Throws DataError that says what to do.
+void refuse_other_forms(const std::string& folder, const Names& names) {
+  const auto base_of = [](const std::string& name) { return name.substr(name.rfind('/') + 1); };
+  for (const std::string& name : names) {
+    const std::string base = base_of(name);
+    if (name == "cifar-10-batches-py/" || base == "data_batch_1")
+      throw DataError(fmt::format(
+          "{}: {} is of CIFAR-10's Python version: download its binary version "
+          "(https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz) and unpack that there",
+          folder, name));
+    if (base.starts_with("emnist-") && base.find("-ubyte") != std::string::npos) {
+      throw DataError(fmt::format(
+          "{}: {} is a file of EMNIST: put the four files of one split into a folder of their own, "
+          "as train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+          "t10k-labels-idx1-ubyte",
+          folder, printable(name)));
+    }
+    if (name.ends_with(".npz"))
+      throw DataError(fmt::format(
+          "{}: {} is an archive of NumPy, which is not read: give the data set's own files", folder,
+          printable(name)));
+  }
+  for (const std::string& name : names) {
+    const bool is_zip = name.ends_with(".zip");
+    if (is_zip || name.ends_with(".tar.gz") || name.ends_with(".tgz") || name.ends_with(".tar")) {
+      const std::string file = shell_word(folder + "/" + name);
+      throw DataError(fmt::format("{}: {} is not unpacked: {} {} {} {}", folder, printable(name),
+                                  is_zip ? "unzip" : "tar -xf", file, is_zip ? "-d" : "-C",
+                                  shell_word(folder)));
+    }
+  }
+}
+
 }  // namespace
 
-FolderFormat decide_format(const std::string& folder, const Names& names, DataKind kind) {
-  std::vector<const Row*> found;
-  for (const Row& row : rows())
-    if (std::any_of(names.begin(), names.end(), row.is_part)) found.push_back(&row);
-  // In train/ there are images and masks, not classes of these names.
-  if (std::any_of(names.begin(), names.end(), is_mask_folder_in_train))
-    std::erase_if(found, [](const Row* row) { return row->format == FolderFormat::class_folders; });
-  std::vector<const Row*> fitting;
+std::vector<std::string> listed_folders() {
+  std::vector<std::string> folders{std::begin(kInnerFolders), std::end(kInnerFolders)};
+  folders.emplace_back("train");
+  return folders;
+}
+
+FolderChoice decide_format(const std::string& folder, const Names& names, DataKind kind) {
+  const std::vector<Found> found = find_sets(names);
+  std::vector<Found> fitting;
   std::copy_if(found.begin(), found.end(), std::back_inserter(fitting),
-               [&](const Row* row) { return is_for(*row, kind); });
-  if (fitting.size() == 1) return fitting.front()->format;
-  if (fitting.size() > 1)
-    throw DataError(fmt::format("{} holds {} and {}: put each into a folder of its own", folder,
-                                fitting[0]->what, fitting[1]->what));
+               [&](const Found& one) { return is_for(*one.row, kind); });
+  if (fitting.size() == 1) return {fitting.front().row->format, fitting.front().inner};
+  if (fitting.size() > 1) {
+    const std::string& inner = fitting.back().inner;
+    throw DataError(fmt::format(
+        "{} holds {} and {}: {}", folder, fitting[0].text(), fitting[1].text(),
+        inner.empty() ? "put each into a folder of its own"
+                      : fmt::format("give one of them, such as --data={}/{}", folder, inner)));
+  }
   if (!found.empty())
     throw DataError(
         fmt::format("{} holds {}, but this model {}: use another --model, or --data generated",
-                    folder, found.front()->what, kind_text(kind)));
+                    folder, found.front().text(), kind_text(kind)));
   for (const std::string& name : names) {
     const std::string_view part = training_part_of(name);
     const bool is_for_texts = part == "train.tsv";
@@ -176,9 +248,10 @@ FolderFormat decide_format(const std::string& folder, const Names& names, DataKi
         folder, name, part));
   }
   refuse_train_folder(folder, names, kind);
+  if (kind != DataKind::texts) refuse_other_forms(folder, names);
   std::vector<std::string> looked_for;
   for (const Row& row : rows())
-    if (is_for(row, kind) && *row.looked_for != 0) looked_for.emplace_back(row.looked_for);
+    if (is_for(row, kind)) looked_for.emplace_back(row.looked_for);
   throw DataError(fmt::format("{}: no data for a model that {}: looked for {}; {}", folder,
                               kind_text(kind), joined(looked_for, " and for "), names_text(names)));
 }

@@ -16,23 +16,26 @@ enum class DataKind {
 enum class FolderFormat {
   idx,            ///< MNIST's files (idx.hpp), with labels or masks
   cifar,          ///< CIFAR-10's binary files (cifar.hpp)
-  cifar_inside,   ///< the same, in a folder cifar-10-batches-bin
   tsv,            ///< train.tsv with dev.tsv or test.tsv (tsv.hpp)
   class_folders,  ///< train/CLASS/ with val/ or test/ (class_folders.hpp)
   mask_folders,   ///< images/ and masks/, in train/ or not (mask_folders.hpp)
 };
 
-/// The folder in which CIFAR-10's archive has its files.
-inline constexpr const char* kCifarFolder = "cifar-10-batches-bin";
+struct FolderChoice {
+  FolderFormat format;
+  std::string inner = {};  ///< where the files are: "MNIST/raw"; empty: in the folder itself
+  friend bool operator==(const FolderChoice&, const FolderChoice&) = default;
+};
 
-/// The format of a folder for `kind`. `names`: what is in it, and in the folders named in
-/// kListedFolders. That of a folder ends with a slash: "a.bin", "train/", "train/cat/".
+/// The format of a folder for `kind`. `names`: what is in it, and in the folders of
+/// listed_folders(). That of a folder ends with a slash: "a.bin", "train/", "train/cat/".
 /// Throws DataError that begins with `folder`: no format is recognised (what was looked for, what
 /// is there), it is of another kind, or there are several.
-FolderFormat decide_format(const std::string& folder, const std::vector<std::string>& names,
+FolderChoice decide_format(const std::string& folder, const std::vector<std::string>& names,
                            DataKind kind);
 
-/// Folders with names that take part in the decision.
-inline constexpr const char* kListedFolders[] = {kCifarFolder, "train"};
+/// Folders with names that take part in the decision: train, and those in which archives,
+/// torchvision and Keras put their files.
+std::vector<std::string> listed_folders();
 
 }  // namespace ddprun::trainer

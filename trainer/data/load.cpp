@@ -33,23 +33,30 @@ std::vector<std::string> list_names(const std::filesystem::path& folder) {
   }
   std::vector<std::string> names;
   append_names(folder, "", names);
-  for (const std::string inner : kListedFolders) {
-    if (std::find(names.begin(), names.end(), inner + "/") != names.end())
+  for (const std::string& inner : listed_folders())
+    if (std::filesystem::is_directory(folder / inner, ignored))
       append_names(folder / inner, inner + "/", names);
-  }
   std::sort(names.begin(), names.end());
   return names;
 }
 
-FolderFormat format_of(const DataRequest& request) {
-  const FolderFormat format = decide_format(request.data, list_names(request.data), request.kind);
+/// What the request's folder holds, and where.
+struct Place {
+  FolderFormat format;
+  std::filesystem::path folder;
+};
+
+Place place_of(const DataRequest& request) {
+  const auto [format, inner] = decide_format(request.data, list_names(request.data), request.kind);
+  std::filesystem::path folder = request.data;
+  if (!inner.empty()) folder /= inner;
   const bool has_image_files =
       format == FolderFormat::mask_folders || format == FolderFormat::class_folders;
   if (request.images.skip_bad && !has_image_files) {
     throw DataError(fmt::format("--skip-bad needs a folder with JPEG and PNG files: {} has none",
                                 request.data));
   }
-  if (format == FolderFormat::mask_folders) return format;
+  if (format == FolderFormat::mask_folders) return {format, folder};
   for (const auto& [option, is_given] :
        {std::pair("--holdout", request.images.holdout.has_value()),
         std::pair("--mask-threshold", request.images.mask_threshold.has_value())}) {
@@ -58,7 +65,7 @@ FolderFormat format_of(const DataRequest& request) {
                                   request.data));
     }
   }
-  return format;
+  return {format, folder};
 }
 
 Target target_of(DataKind kind) {
@@ -80,14 +87,12 @@ TrainAndTest load_data(const DataRequest& request) {
                ? generate_sentences(request.sentences)
                : generate_shapes(request.images.shape, target_of(request.kind));
   }
-  const std::filesystem::path folder = request.data;
-  switch (format_of(request)) {
+  const auto [format, folder] = place_of(request);
+  switch (format) {
     case FolderFormat::idx:
       return load_idx(folder, target_of(request.kind), request.head, fit_of(request));
     case FolderFormat::cifar:
       return load_cifar(folder, fit_of(request));
-    case FolderFormat::cifar_inside:
-      return load_cifar(folder / kCifarFolder, fit_of(request));
     case FolderFormat::tsv:
       return load_tsv(folder, request.texts, request.head);
     case FolderFormat::class_folders:
@@ -105,14 +110,12 @@ std::uint64_t known_data_bytes(const DataRequest& request) {
                ? generated_sentence_bytes(request.sentences)
                : generated_shape_bytes(request.images.shape, target_of(request.kind));
   }
-  const std::filesystem::path folder = request.data;
-  switch (format_of(request)) {
+  const auto [format, folder] = place_of(request);
+  switch (format) {
     case FolderFormat::idx:
       return known_idx_bytes(folder, target_of(request.kind), fit_of(request));
     case FolderFormat::cifar:
       return known_cifar_bytes(folder, fit_of(request));
-    case FolderFormat::cifar_inside:
-      return known_cifar_bytes(folder / kCifarFolder, fit_of(request));
     case FolderFormat::tsv:
       return known_tsv_bytes(folder);
     case FolderFormat::class_folders:

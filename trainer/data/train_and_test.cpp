@@ -39,8 +39,10 @@ std::string set_name(const std::filesystem::path& folder, ImageShape shape) {
 }
 
 std::string folder_name(const std::filesystem::path& folder) {
-  const std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
+  std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  if (path.filename() == "raw") path = path.parent_path();  // torchvision's MNIST/raw
+  return path.filename().string();
 }
 
 }  // namespace ddprun::trainer

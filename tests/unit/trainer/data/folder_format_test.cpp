@@ -16,7 +16,9 @@ constexpr DataKind kMasks = DataKind::masked_images;
 constexpr DataKind kTexts = DataKind::texts;
 
 FolderFormat decide(const Names& names, DataKind kind = kLabels) {
-  return decide_format("set", names, kind);
+  const FolderChoice choice = decide_format("set", names, kind);
+  CHECK(choice.inner.empty());
+  return choice.format;
 }
 
 TEST_CASE("one file of a format is enough to recognise it") {
@@ -27,9 +29,41 @@ TEST_CASE("one file of a format is enough to recognise it") {
   }
   for (const char* name : {"data_batch_1.bin", "data_batch_5.bin", "test_batch.bin"}) {
     CHECK(decide({"batches.meta.txt", name}) == FolderFormat::cifar);
-    CHECK(decide({"cifar-10-batches-bin/", std::string("cifar-10-batches-bin/") + name}) ==
-          FolderFormat::cifar_inside);
   }
+}
+
+TEST_CASE("files in a folder that an archive, torchvision or Keras has made are found there") {
+  const auto inner = [](const Names& names, DataKind kind = kLabels) {
+    return decide_format("set", names, kind);
+  };
+  CHECK(inner({"cifar-10-batches-bin/", "cifar-10-batches-bin/test_batch.bin"}) ==
+        FolderChoice{FolderFormat::cifar, "cifar-10-batches-bin"});
+  for (const std::string folder : {"MNIST/raw", "FashionMNIST/raw", "raw", "fashion-mnist"}) {
+    CHECK(inner({"notes.txt", folder + "/t10k-images-idx3-ubyte.gz"}) ==
+          FolderChoice{FolderFormat::idx, folder});
+  }
+  CHECK_THROWS_WITH(
+      inner({"MNIST/raw/train-images-idx3-ubyte", "cifar-10-batches-bin/test_batch.bin"}),
+      EndsWith("set holds MNIST-like files in MNIST/raw and CIFAR-10's binary files "
+               "in cifar-10-batches-bin: give one of them, such as "
+               "--data=set/cifar-10-batches-bin"));
+  CHECK_THROWS_WITH(
+      inner({"MNIST/raw/train-images-idx3-ubyte"}, kTexts),
+      Contains("set holds MNIST-like files in MNIST/raw, but this model reads texts"));
+}
+
+TEST_CASE("files that are not in a form to be read are named, with what to do") {
+  for (const char* const name : {"cifar-10-batches-py/", "data_batch_1"})
+    CHECK_THROWS_WITH(decide({name, "x"}), Contains(std::string("set: ") + name) &&
+                                               Contains("download its binary version"));
+  CHECK_THROWS_WITH(decide({"EMNIST/raw/emnist-letters-train-images-idx3-ubyte.gz"}),
+                    Contains("is a file of EMNIST: put the four files of one split into a folder"));
+  CHECK_THROWS_WITH(decide({"mnist.npz"}), Contains("mnist.npz is an archive of NumPy"));
+  CHECK_THROWS_WITH(decide({"cifar-10-binary.tar.gz"}),
+                    EndsWith("cifar-10-binary.tar.gz is not unpacked: tar -xf "
+                             "set/cifar-10-binary.tar.gz -C set"));
+  CHECK_THROWS_WITH(decide({"my data.zip"}, kMasks),
+                    EndsWith("my data.zip is not unpacked: unzip 'set/my data.zip' -d set"));
 }
 
 TEST_CASE("train.tsv makes a folder one of texts, whatever else is in it") {
@@ -79,8 +113,8 @@ TEST_CASE("a folder without a data set is told what was looked for and what it h
                              "train-images-idx3-ubyte (MNIST-like)") &&
                         Contains("data_batch_1.bin (CIFAR-10)") &&
                         EndsWith("; it holds a.txt and b/"));
-  CHECK_THROWS_WITH(decide({"data_batch_1", "train-images.png"}),
-                    EndsWith("it holds data_batch_1 and train-images.png"));
+  CHECK_THROWS_WITH(decide({"data_batch_x", "train-images.png"}),
+                    EndsWith("it holds data_batch_x and train-images.png"));
   CHECK_THROWS_WITH(decide({"1", "2", "3", "4", "5", "6", "7", "8", "9", "x"}),
                     EndsWith("it holds 1, 2, 3, 4, 5, 6, 7, 8 and 2 more"));
   CHECK_THROWS_WITH(decide({"a\nb"}), EndsWith("it holds a\\nb"));
