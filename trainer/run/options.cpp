@@ -87,8 +87,9 @@ void add_batch_options(CommandLine& line, Options& options) {
               "kept in its checkpoints: with more workers than V a run does not go on, but begins "
               "anew")
       ->default_str("the number of workers at the start, or of all that may come, x --accumulate");
-  line.number("--accumulate", options.accumulate, 1, kShardsMax, "N",
-              "Shards that each worker or replica computes before an update; not with --shards");
+  line.number("--accumulate", options.accumulate, 0, kShardsMax, "N",
+              "Shards that each worker or replica computes before an update; 1: no accumulation; "
+              "not with --shards");
 }
 
 void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
@@ -200,6 +201,11 @@ void check_shards(const std::vector<std::string>& given, const Options& options)
                   "--accumulate makes of the number of workers or replicas: leave out one of them",
                   *options.shards, options.accumulate));
 }
+  if (options.accumulate == 0) {
+    throw DataError(fmt::format(
+        "--accumulate 0: must be a number from 1 to {}: 1 is no accumulation, and the default",
+        kShardsMax));
+  }
 
 /// Options that would do nothing beside the others.
 void check_given(const std::vector<std::string>& given, const Options& options) {

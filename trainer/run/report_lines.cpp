@@ -75,13 +75,19 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} m", whole / 3600, whole % 3600 / 60);
 }
 
+/// With a fraction where a whole number says little.
+std::string rate_text(double samples_per_second) {
+  return samples_per_second < 9.95 ? fmt::format("{:.2g}", samples_per_second)
+                                   : fmt::format("{:.0f}", samples_per_second);
+}
+
 std::string progress_text(const Interval& interval, const Score& score, std::size_t columns) {
   std::vector<Part> parts;
   parts.push_back({fmt::format("epoch {}/{}", interval.epoch + 1, interval.epochs), 9});
   parts.push_back({fmt::format("step {}/{}", interval.step, interval.last_step), 8});
   parts.push_back({fmt::format("loss {:.4f}", interval.loss), 7});
   parts.push_back({fmt::format("{} {:.1f} %", score.text, 100 * interval.score), 6});
-  parts.push_back({fmt::format("{:.0f} samples/s", interval.samples_per_second), 4});
+  parts.push_back({fmt::format("{} samples/s", rate_text(interval.samples_per_second)), 4});
   parts.push_back({fmt::format("lr {:.3g}", interval.learning_rate), 1});
   if (interval.loss_scale) parts.push_back({fmt::format("scale {:g}", *interval.loss_scale), 2});
   if (interval.gradient_norm)
@@ -178,7 +184,7 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
                     {fmt::format("{:>12.2f} %", 100 * epoch.train_score), 1},
                     {fmt::format("{:>13.4f}", epoch.test_loss), 3},
                     {fmt::format("{:>15.2f} %", 100 * epoch.test_score), 8},
-                    {fmt::format("{:>11.0f}", epoch.samples_per_second), 0},
+                    {fmt::format("{:>11}", rate_text(epoch.samples_per_second)), 0},
                     {fmt::format("{:>8}", duration_text(epoch.seconds)), 7}},
                    "  ", columns) +
             "\n";

@@ -338,6 +338,8 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--betas=0.9,1", "--optimizer=adamw"}, "--betas 0.9,1: must be two numbers"},
       {{"--warmup=6 %"}, "--warmup 6 %: must be a number of steps, such as 500, or a share"},
       {{"--warmup=101%"}, "--warmup 101%: must be"},
+      {{"--accumulate=0"}, "--accumulate 0: must be a number from 1 to "},
+      {{"--accumulate=0"}, ": 1 is no accumulation"},
       {{"--warmup=5+2"}, "--warmup 5+2: must be"},
       {{"--warmup=+1"}, "--warmup +1: must be"},
       {{"--warmup=-1"}, "--warmup -1: must be"},

@@ -44,6 +44,26 @@ TEST_CASE("the progress line has step, loss and speed") {
   CHECK_THAT(progress_text(half, kScore, 0), Contains("scale 32768  skipped 1"));
 }
 
+TEST_CASE("a speed of few samples a second has a fraction") {
+  Interval slow = kInterval;
+  const auto shown = [&](double rate) {
+    slow.samples_per_second = rate;
+    const std::string text = progress_text(slow, kScore, 0);
+    const std::size_t end = text.find(" samples/s"), begin = text.rfind(' ', end - 1) + 1;
+    return text.substr(begin, end - begin);
+  };
+  CHECK(shown(0.034) == "0.034");
+  CHECK(shown(0.31) == "0.31");
+  CHECK(shown(3.14) == "3.1");
+  CHECK(shown(9.96) == "10");
+  CHECK(shown(99.6) == "100");
+  EpochSummary epoch = kEpoch;
+  epoch.samples_per_second = 0.31;
+  Outcome outcome;
+  outcome.epochs = {epoch};
+  CHECK_THAT(outcome_text(outcome, kScore, 0), Contains("       0.31     2.5 s"));
+}
+
 TEST_CASE("the share of communication is left out where the device cannot tell it") {
   CHECK(nlohmann::json::parse(progress_json(kInterval, kScore, {}))["exposed_share"] == 0.012);
   Interval unknown = kInterval;
