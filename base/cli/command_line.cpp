@@ -1,6 +1,7 @@
 #include "base/cli/command_line.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include <fmt/ranges.h>
 
@@ -80,10 +81,14 @@ CommandLine::CommandLine(ProgramText program, std::string help_command,
 CLI::Option* CommandLine::word(const char* name, std::string_view choices, const char* help,
                                std::function<bool(const std::string&)> known,
                                std::function<void(const std::string&)> take) {
-  const auto check = [choices, known = std::move(known)](const std::string& text) {
+  const auto check = [this, option = std::string(name), choices,
+                      known = std::move(known)](const std::string& text) {
     if (known(text)) return std::string();
     const auto words = words_of(choices);
-    const auto meant = nearest(lower_case(text), {words.begin(), words.end()});
+    const auto other = other_values_.find({option, lower_case(text)});
+    const auto meant = other != other_values_.end()
+                           ? std::optional(other->second)
+                           : nearest(lower_case(text), {words.begin(), words.end()});
     return fmt::format("must be one of {}, not {}{}", fmt::join(words, ", "), text,
                        meant ? fmt::format("; did you mean {}?", *meant) : "");
   };
@@ -154,39 +159,65 @@ CommandLineEnd CommandLine::wrong(std::string message) const {
   return {true, fmt::format("{}: {}\n", program_.name, printable(message))};
 }
 
-/// `rest`: what was not understood, and what follows it.
-CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const {
-  const std::string argument = rest.empty() ? "" : rest.front();
-  const std::string name = argument.substr(0, argument.find('='));
-  if (!name.starts_with("-")) {
-    return wrong(fmt::format("unexpected argument {}; all settings are options, see {}", name,
-                             help_command_));
-  }
-  const auto letters = std::min(name.find_first_not_of('-'), name.size());
-  std::string value = argument.substr(std::min(name.size() + 1, argument.size()));
-  const auto is_number = [](const std::string& word) {
-    return !word.empty() && word.find_first_not_of("0123456789.e-") == std::string::npos &&
-           word.find_first_of("0123456789") == 0;
-  };
-  if (name == argument && rest.size() > 1 && is_number(rest[1])) value = rest[1];
-  if (auto misplaced = misplaced_option(program_.name, name.substr(letters), value);
-      !misplaced.empty()) {
+/// What to type for an option of other programs that is `option` here.
+std::string CommandLine::text_instead(const std::string& option, const std::string& value) const {
+  const CLI::Option* known = app_.get_option_no_throw(option);
+  if (known == nullptr || known->get_items_expected_max() == 0 || value.empty()) return option;
+  if (const auto other = other_values_.find({option, lower_case(value)});
+      other != other_values_.end())
+    return other->second;
+  const OptionText text = option_text(*known);
+  const bool fits = text.choices.empty() || std::find(text.choices.begin(), text.choices.end(),
+                                                      lower_case(value)) != text.choices.end();
+  return option + (fits ? "=" + value : value_hint(text));
+}
+
+CommandLineEnd CommandLine::unknown(const std::string& name, std::string value) const {
+  const std::string letters = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  if (auto misplaced = misplaced_option(program_.name, letters, value); !misplaced.empty())
     return wrong(std::move(misplaced));
+  if (const auto other = other_names_.find(letters); other != other_names_.end()) {
+    return wrong(fmt::format("unknown option {}; did you mean {}?", name,
+                             text_instead(other->second, value)));
   }
-  if (const auto other = other_names_.find(name.substr(letters)); other != other_names_.end()) {
-    const CLI::Option* option = app_.get_option_no_throw(other->second);
-    const bool takes_value = option != nullptr && option->get_items_expected_max() > 0;
-    return wrong(fmt::format("unknown option {}; did you mean {}{}?", name, other->second,
-                             takes_value && !value.empty() ? "=" + value : ""));
-  }
+  if (const auto found = not_needed_.find(letters); found != not_needed_.end())
+    return wrong(fmt::format("unknown option {}; leave it out: {}", name, found->second));
   std::vector<std::string> known;
   for (const CLI::Option* option : app_.get_options()) {
     const auto& names = option->get_lnames();
     known.insert(known.end(), names.begin(), names.end());
   }
-  const auto meant = nearest(name.substr(letters), known);
+  const auto meant = nearest(letters, known);
   return wrong(meant ? fmt::format("unknown option {}; did you mean --{}?", name, *meant)
                      : fmt::format("unknown option {}; see {}", name, help_command_));
+}
+
+/// `rest`: what was not understood, in order. A word behind an option may be its value. All options
+/// are named, one a line.
+CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const {
+  const auto is_option = [](const std::string& word) {
+    return word.size() > 1 && word[0] == '-' &&
+           std::isdigit(static_cast<unsigned char>(word[1])) == 0;
+  };
+  // A word that is no number may be an argument that was meant for another program.
+  const auto is_number = [](const std::string& word) {
+    return word.find_first_not_of("0123456789.e-") == std::string::npos &&
+           word.find_first_of("0123456789") == 0;
+  };
+  if (rest.empty() || !is_option(rest.front())) {
+    const std::string argument = rest.empty() ? "" : rest.front();
+    return wrong(fmt::format("unexpected argument {}; all settings are options, see {}",
+                             argument.substr(0, argument.find('=')), help_command_));
+  }
+  CommandLineEnd end{.wrong = true, .text = {}};
+  for (auto word = rest.begin(); word != rest.end(); ++word) {
+    if (!is_option(*word)) continue;
+    const std::string name = word->substr(0, word->find('='));
+    std::string value = word->substr(std::min(name.size() + 1, word->size()));
+    if (name == *word && word + 1 != rest.end() && is_number(word[1])) value = word[1];
+    end.text += unknown(name, std::move(value)).text;
+  }
+  return end;
 }
 
 /// CLI11 words a missing value as `--epochs: 1 required N missing`, and two options that exclude
@@ -241,7 +272,11 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
   } catch (const CLI::ExtrasError&) {
     return unknown(app_.remaining());
   } catch (const CLI::ParseError& error) {
-    return wrong(fmt::format("{} (see {})", in_our_words(error.what()), help_command_));
+    CommandLineEnd end =
+        wrong(fmt::format("{} (see {})", in_our_words(error.what()), help_command_));
+    const std::vector<std::string> rest = app_.remaining();
+    if (!rest.empty() && rest.front().starts_with("--")) end.text += unknown(rest).text;
+    return end;
   }
   if (version_wanted_) return CommandLineEnd{false, version_()};
   if (!man_format_.empty()) return CommandLineEnd{false, page_in(texts(), man_format_)};

@@ -82,6 +82,17 @@ class CommandLine {
     other_names_.emplace(name, std::move(instead));
   }
 
+  /// What to type instead of `value`, in lower case, for the option `name`: of --model vgg16 as
+  /// `--model=unet16`.
+  void other_value(const std::string& name, const std::string& value, std::string instead) {
+    other_values_.emplace(std::pair(name, value), std::move(instead));
+  }
+
+  /// An option of other programs that has nothing to take its place, and why it is not needed.
+  void not_needed(const std::string& name, std::string why) {
+    not_needed_.emplace(name, std::move(why));
+  }
+
   /// Reads the arguments behind the program's own name; names may have dashes or underscores.
   /// Nothing: the values are set.
   std::optional<CommandLineEnd> parse(const std::vector<std::string>& arguments);
@@ -117,6 +128,8 @@ class CommandLine {
                     std::function<void(const std::string&)> take);
   void add_own_options();
   [[nodiscard]] ProgramText texts() const;
+  [[nodiscard]] std::string text_instead(const std::string& option, const std::string& value) const;
+  [[nodiscard]] CommandLineEnd unknown(const std::string& name, std::string value) const;
   [[nodiscard]] CommandLineEnd unknown(const std::vector<std::string>& rest) const;
   [[nodiscard]] std::string in_our_words(std::string message) const;
 
@@ -126,6 +139,8 @@ class CommandLine {
   CLI::App app_;
   std::string group_;
   std::map<std::string, std::string> other_names_;
+  std::map<std::pair<std::string, std::string>, std::string> other_values_;
+  std::map<std::string, std::string> not_needed_;
   bool version_wanted_ = false;
   std::string man_format_;
   std::string shell_;

@@ -67,6 +67,7 @@ inline std::vector<Term> option_examples() {
       {"--grad-comm", "ddprun --nproc-per-node=gpu train --grad-comm=bf16"},
       {"--share-gpu", "ddprun --nproc-per-node=2 train --share-gpu"},
       {"--cuda-graph", "ddprun --nproc-per-node=gpu train --cuda-graph=off"},
+      {"--local-rank", "ddprun train --local-rank=0"},
       {"--threads-per-shard", "ddprun train --threads-per-shard=2"},
       {"--lanes", "ddprun train --accumulate=4 --lanes=2"},
       {"--bucket-mb", "ddprun --nproc-per-node=2 train --bucket-mb=4"},

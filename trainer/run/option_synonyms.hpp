@@ -21,7 +21,8 @@ inline constexpr std::array kOptionSynonyms = {
     OptionSynonyms{"--model", "arch|network|net|model-name|model-type|backbone"},
     OptionSynonyms{"--classes", "num-classes|n-classes|nb-classes|num-labels"},
     OptionSynonyms{"--data",
-                   "dataset|data-dir|data-path|data-root|dataset-dir|dataset-path|train-dir"},
+                   "dataset|data-dir|data-path|data-root|dataset-dir|dataset-path|dataset-root|"
+                   "data-folder|root|train-dir"},
     OptionSynonyms{"--image-shape=HxWxC", "image-size|img-size|input-size|resolution"},
     OptionSynonyms{"--crop", "crop-size|random-crop"},
     OptionSynonyms{"--flip", "hflip|horizontal-flip|random-flip"},
@@ -29,7 +30,9 @@ inline constexpr std::array kOptionSynonyms = {
                    "max-length|max-len|max-seq-length|max-seq-len|seq-len|seq-length"},
     OptionSynonyms{"--tokens", "tokenizer|tokenization"},
     OptionSynonyms{"--init-from", "pretrained|weights|load|load-from|init-checkpoint|finetune"},
-    OptionSynonyms{"--epochs", "num-epochs|max-epochs|n-epochs|nb-epochs|num-train-epochs"},
+    OptionSynonyms{"--epochs",
+                   "num-epochs|max-epochs|n-epochs|n-epoch|num-epoch|nepochs|nb-epochs|"
+                   "num-train-epochs"},
     OptionSynonyms{"--max-steps",
                    "steps|num-steps|n-steps|total-steps|train-steps|training-steps|num-train-steps|"
                    "max-train-steps|iters|num-iters|max-iters|iterations|max-iterations|max-iter|"
@@ -40,7 +43,7 @@ inline constexpr std::array kOptionSynonyms = {
     OptionSynonyms{"--global-batch", "global-batch-size|total-batch-size"},
     OptionSynonyms{"--accumulate",
                    "gradient-accumulation-steps|grad-accum|grad-accum-steps|accum-steps|accum-iter|"
-                   "accumulation-steps|accumulate-grad-batches|update-freq"},
+                   "accumulation-steps|accumulate-grad-batches|gradient-accumulation|update-freq"},
     OptionSynonyms{"--optimizer", "opt|optim"},
     OptionSynonyms{"--optimizer=adamw", "adam|adamw"},
     OptionSynonyms{"--optimizer=sgd", "sgd"},
@@ -57,7 +60,7 @@ inline constexpr std::array kOptionSynonyms = {
     OptionSynonyms{"--plateau-patience", "patience|patience-epochs"},
     OptionSynonyms{"--warmup",
                    "warmup-steps|warmup-iters|warmup-updates|num-warmup-steps|lr-warmup-steps"},
-    OptionSynonyms{"--warmup=N%", "warmup-ratio|warmup-epochs|lr-warmup-epochs"},
+    OptionSynonyms{"--warmup=N%", "warmup-ratio|warmup-proportion|warmup-epochs|lr-warmup-epochs"},
     OptionSynonyms{"--precision", "dtype|amp-dtype|mixed-precision"},
     OptionSynonyms{"--precision=bf16", "bf16|bfloat16|amp"},
     OptionSynonyms{"--precision=fp16", "fp16|half|float16"},
@@ -66,9 +69,10 @@ inline constexpr std::array kOptionSynonyms = {
     OptionSynonyms{"--device=cpu", "cpu|no-cuda|use-cpu"},
     OptionSynonyms{"--device=cuda", "cuda|gpu|use-cuda|use-gpu"},
     OptionSynonyms{"--threads-per-shard", "threads|num-threads|intra-op-threads"},
-    OptionSynonyms{"--out",
-                   "output-dir|out-dir|outdir|output-path|save-dir|save-path|checkpoint-dir|"
-                   "ckpt-dir|logdir|logging-dir|work-dir|run-dir|default-root-dir"},
+    OptionSynonyms{
+        "--out",
+        "output-dir|out-dir|outdir|output-path|save-dir|save-path|checkpoint-dir|"
+        "ckpt-dir|model-dir|snapshot-dir|logdir|logging-dir|work-dir|run-dir|default-root-dir"},
     OptionSynonyms{"--out=DIR, which goes on where it stopped",
                    "resume-from-checkpoint|resume-checkpoint|ckpt-path|auto-resume"},
     OptionSynonyms{"--eval --resume-from=PATH",
@@ -81,9 +85,45 @@ inline constexpr std::array kOptionSynonyms = {
                    "max-checkpoints|checkpoint-hist"},
     OptionSynonyms{"--log-every",
                    "log-interval|log-steps|logging-steps|log-freq|print-freq|"
-                   "print-every|log-every-n-steps"},
+                   "print-every|logging-step|log-every-n-steps"},
     OptionSynonyms{"--tensorboard", "tb|use-tensorboard|tensorboard-dir"},
     OptionSynonyms{"--quiet", "q|silent"},
+    OptionSynonyms{"--holdout=SHARE", "valid-size|val-size|val-split|valid-split|test-size"},
+    OptionSynonyms{"--resume=never", "overwrite-output-dir"},
+};
+
+/// Networks by the names that other trainers give them, in lower case.
+struct ModelSynonyms {
+  std::string_view here;   ///< options to type
+  std::string_view names;  ///< `a|b`
+};
+
+inline constexpr std::array kModelSynonyms = {
+    ModelSynonyms{"--model=lenet", "lenet5|lenet-5"},
+    ModelSynonyms{"--model=unet16", "unet|u-net|vgg16|vgg-16|vgg|vgg16_bn|unet-vgg16|ternausnet"},
+    ModelSynonyms{"--model=unet-resnet34", "resnet34|resnet-34|unet-resnet"},
+    ModelSynonyms{"--model=unet-resnet101", "resnet101|resnet-101"},
+    ModelSynonyms{"--model=textclf --size=base",
+                  "roberta|roberta-base|bert|bert-base|bert-base-uncased|bert-base-cased|"
+                  "xlm-roberta-base"},
+    ModelSynonyms{"--model=textclf --size=large",
+                  "roberta-large|bert-large|bert-large-uncased|bert-large-cased|xlm-roberta-large"},
+};
+
+/// Options of other trainers that `train` has no use for.
+struct NotNeeded {
+  std::string_view why;
+  std::string_view names;  ///< `a|b`, without dashes before them
+};
+
+inline constexpr std::array kNotNeeded = {
+    NotNeeded{"train reads and decodes samples with threads of its own",
+              "num-workers|n-workers|workers|j|dataloader-num-workers|pin-memory|prefetch-factor"},
+    NotNeeded{"the launcher gives each worker its rank and the store's address",
+              "rank|world-size|dist-url|init-method|dist-backend|distributed|"
+              "multiprocessing-distributed"},
+    NotNeeded{"train trains unless --eval is given", "do-train|train"},
+    NotNeeded{"samples are drawn in another order in each epoch", "shuffle"},
 };
 
 }  // namespace ddprun::trainer

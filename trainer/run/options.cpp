@@ -57,6 +57,8 @@ constexpr auto words_for(BestBy) {
 
 namespace {
 
+constexpr int kLocalRankMax = 1'000'000;
+
 /// What is read before it becomes Options.
 struct Texts {
   DataTexts data;
@@ -119,6 +121,10 @@ void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
   line.choice("--cuda-graph", options.cuda_graph,
               "On a GPU: give it a step as a few CUDA graphs, not as hundreds of launches, where "
               "they can be captured");
+  line.number(
+      "--local-rank", options.local_rank, -1, kLocalRankMax, "N",
+      "What torch.distributed.launch adds to the options of its program. LOCAL_RANK counts; "
+      "another number than that is refused");
   line.number("--threads-per-shard", options.threads_per_shard, 1, 1024, "N",
               "Threads that compute one shard; another number changes the last bits of the result");
   line.number("--lanes", options.lanes, 1, 1024, "N",
@@ -195,17 +201,17 @@ bool is_of_masks(std::optional<BestBy> best_by) {
 
 /// V is one of them.
 void check_shards(const std::vector<std::string>& given, const Options& options) {
+  if (options.accumulate == 0) {
+    throw DataError(fmt::format(
+        "--accumulate 0: must be a number from 1 to {}: 1 is no accumulation, and the default",
+        kShardsMax));
+  }
   if (!options.shards || !contains(given, "--accumulate")) return;
   throw DataError(
       fmt::format("--shards {} and --accumulate {} cannot be given together: --shards is V, which "
                   "--accumulate makes of the number of workers or replicas: leave out one of them",
                   *options.shards, options.accumulate));
 }
-  if (options.accumulate == 0) {
-    throw DataError(fmt::format(
-        "--accumulate 0: must be a number from 1 to {}: 1 is no accumulation, and the default",
-        kShardsMax));
-  }
 
 /// Options that would do nothing beside the others.
 void check_given(const std::vector<std::string>& given, const Options& options) {
@@ -320,6 +326,24 @@ int replicas_of(const Options& options) { return options.replicas.value_or(1); }
 
 std::string to_string(Precision precision) { return std::string(word_of(precision)); }
 
+namespace {
+
+/// Of other trainers.
+void add_other_names(CommandLine& line) {
+  for (const auto& [here, names] : kOptionSynonyms) {
+    for (const auto name : words_of(names)) line.other_name(std::string(name), std::string(here));
+  }
+  for (const auto& [here, names] : kModelSynonyms) {
+    for (const auto name : words_of(names))
+      line.other_value("--model", std::string(name), std::string(here));
+  }
+  for (const auto& [why, names] : kNotNeeded) {
+    for (const auto name : words_of(names)) line.not_needed(std::string(name), std::string(why));
+  }
+}
+
+}  // namespace
+
 std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& arguments,
                                                const std::function<std::string()>& gpu_versions) {
   Options options;
@@ -333,9 +357,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   add_optimizer_options(line, options, texts.optimizer);
   add_machine_options(line, options, texts);
   add_checkpoint_options(line, options, texts);
-  for (const auto& [here, names] : kOptionSynonyms) {
-    for (const auto name : words_of(names)) line.other_name(std::string(name), std::string(here));
-  }
+  add_other_names(line);
   if (auto end = line.parse(arguments))
     return EarlyExit{end->wrong ? kExitUsage : kExitSuccess, std::move(end->text)};
   try {

@@ -131,7 +131,8 @@ struct Options {
 
   DeviceKind device = DeviceKind::automatic;
   Parallel parallel = Parallel::ddp;
-  std::optional<int> replicas;  ///< of dp, which has it
+  std::optional<int> replicas;    ///< of dp, which has it
+  std::optional<int> local_rank;  ///< of --local-rank; -1: none, as launch.py's default
   bool no_deterministic = false;
   bool share_gpu = false;
   bool exact = false;

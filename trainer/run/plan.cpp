@@ -224,6 +224,12 @@ double positive_weight_of(const Options& options, const DataFacts& data) {
 }
 
 void check_parallel(const Options& options, const WorkerEnvironment& environment) {
+  if (options.local_rank.value_or(-1) >= 0 && options.local_rank != environment.local_rank) {
+    throw DataError(fmt::format(
+        "--local-rank {}: LOCAL_RANK, which the launcher sets, is {}: leave out --local-rank, and "
+        "start several workers by ddprun --nproc-per-node=N train",
+        *options.local_rank, environment.local_rank));
+  }
   if (options.parallel == Parallel::ddp || environment.world_size == 1) return;
   throw DataError(fmt::format(
       "--parallel dp is for one worker with {} replicas, but WORLD_SIZE is {}: start one "

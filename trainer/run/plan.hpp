@@ -59,7 +59,8 @@ DataFacts facts_of(const DataSet& train, const DataSet& test);
 /// are inside.
 double positive_weight_of(const Options& options, const DataFacts& data);
 
-/// Throws DataError where dp was asked of one of several workers.
+/// Throws DataError where dp was asked of one of several workers, or where --local-rank is not that
+/// of the environment.
 void check_parallel(const Options& options, const WorkerEnvironment& environment);
 
 /// Throws DataError: a global batch that V does not divide, fewer shards than workers, shards that

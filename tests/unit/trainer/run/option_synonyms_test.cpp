@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -35,6 +36,50 @@ TEST_CASE("an option of other trainers is answered with the one that train has")
   CHECK_THAT(answer_to({"--bf16"}), Contains("did you mean --precision=bf16?"));
   CHECK_THAT(answer_to({"--output-dir", "runs"}), Contains("did you mean --out?"));
   CHECK_THAT(answer_to({"-b", "32"}), Contains("did you mean --batch=32?"));
+}
+
+TEST_CASE("all options that train does not have are answered at once, one a line") {
+  CHECK(answer_to({"--n_epoch", "3", "--lr=0.1", "--dataset_root=d", "--num_workers=4", "--foo",
+                   "--model_type=resnet34"}) ==
+        "train: unknown option --n-epoch; did you mean --epochs=3?\n"
+        "train: unknown option --dataset-root; did you mean --data=d?\n"
+        "train: unknown option --num-workers; leave it out: train reads and decodes samples with "
+        "threads of its own\n"
+        "train: unknown option --foo; see train --help\n"
+        "train: unknown option --model-type; did you mean --model=unet-resnet34?\n");
+  // Also beside a value that is wrong.
+  CHECK_THAT(answer_to({"--model=alexnett", "--print_freq=20"}),
+             StartsWith("train: --model: must be one of ") &&
+                 Contains("train: unknown option --print-freq; did you mean --log-every=20?\n"));
+}
+
+TEST_CASE("a network that has another name here is answered with what to type") {
+  CHECK_THAT(answer_to({"--model=vgg16"}), Contains("not vgg16; did you mean --model=unet16?"));
+  CHECK_THAT(answer_to({"--model", "RoBERTa-large"}),
+             Contains("did you mean --model=textclf --size=large?"));
+  CHECK_THAT(answer_to({"--arch=resnet101"}), Contains("did you mean --model=unet-resnet101?"));
+  CHECK_THAT(answer_to({"--arch=resnet18"}), Contains("did you mean --model=resnet18?"));
+  CHECK_THAT(answer_to({"--arch=vit"}), Contains("did you mean --model=lenet|alexnet|"));
+  std::set<std::string_view> seen;
+  for (const auto& [here, names] : kModelSynonyms) {
+    std::istringstream words{std::string(here)};
+    const std::vector<std::string> options{std::istream_iterator<std::string>(words), {}};
+    INFO(here);
+    CHECK(std::holds_alternative<Options>(parse_options(options)));
+    for (const auto name : words_of(names)) CHECK(seen.insert(name).second);
+  }
+}
+
+TEST_CASE("options that train has no use for are answered with the reason") {
+  CHECK_THAT(answer_to({"-j", "4"}), Contains("unknown option -j; leave it out: train reads"));
+  CHECK_THAT(answer_to({"--world-size=2"}), Contains("leave it out: the launcher gives"));
+  for (const auto& [why, names] : kNotNeeded) {
+    for (const auto name : words_of(names)) {
+      INFO(name);
+      CHECK(program_with_option(name).empty());
+      for (const auto& [here, others] : kOptionSynonyms) CHECK_FALSE(has_word(others, name));
+    }
+  }
 }
 
 TEST_CASE("what other trainers call an option is none here, and what to type instead is one") {

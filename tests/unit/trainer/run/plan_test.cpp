@@ -91,6 +91,17 @@ TEST_CASE("replicas are of one worker") {
   CHECK_THROWS_WITH(check_parallel(options, workers(2)), Contains("but WORLD_SIZE is 2"));
 }
 
+TEST_CASE("the local rank on the command line is that of the environment, or none") {
+  Options options;
+  for (const auto local_rank : {std::optional<int>(), std::optional(-1), std::optional(0)}) {
+    options.local_rank = local_rank;
+    CHECK_NOTHROW(check_parallel(options, workers(1)));
+  }
+  options.local_rank = 1;
+  CHECK_THROWS_WITH(check_parallel(options, workers(1)),
+                    Contains("--local-rank 1: LOCAL_RANK, which the launcher sets, is 0"));
+}
+
 TEST_CASE("replicas are a setting where a model has batch norm, and elsewhere change no bit") {
   Options options;
   options.shards = 2;
