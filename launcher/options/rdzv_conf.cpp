@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-
 #include "base/lower_case.hpp"
 #include "base/texts/suggest.hpp"
 #include "base/trimmed.hpp"
@@ -48,11 +46,6 @@ constexpr std::array kKnownKeys = {
     KnownKey{"etcd_password_file", KeyType::text, true},
     KnownKey{"rank", KeyType::count},
 };
-
-constexpr std::chrono::seconds kKeepAliveInterval{5};
-constexpr long long kKeepAliveAttempts = 3;
-constexpr std::chrono::seconds kLeaseMin{1};
-constexpr std::chrono::hours kLeaseMax{1};
 
 std::optional<bool> parse_boolean(std::string_view text) {
   const std::string word = lower_case(text);
@@ -124,22 +117,6 @@ std::optional<std::chrono::milliseconds> RdzvConf::seconds(std::string_view key)
 std::optional<bool> RdzvConf::boolean(std::string_view key) const {
   const auto text = value(key);
   return text ? parse_boolean(*text) : std::nullopt;
-}
-
-Outcome<std::chrono::milliseconds> lease_of(const RdzvConf& conf) {
-  const std::chrono::milliseconds interval =
-      conf.seconds("keep_alive_interval").value_or(kKeepAliveInterval);
-  const auto attempts = conf.value("keep_alive_max_attempt");
-  const long long times = attempts ? parse_integer(*attempts).value_or(0) : kKeepAliveAttempts;
-  // By division: the product may be too large for its type.
-  if (times > kLeaseMax / interval || times * interval < kLeaseMin) {
-    return usage_error(
-        fmt::format("--rdzv-conf: keep_alive_interval x keep_alive_max_attempt is {} s x {}; "
-                    "expected 1 s to 1 h in all, as in "
-                    "keep_alive_interval=5,keep_alive_max_attempt=3",
-                    std::chrono::duration<double>(interval).count(), times));
-  }
-  return times * interval;
 }
 
 std::string keys_without_effect(const RdzvConf& conf, bool over_etcd) {

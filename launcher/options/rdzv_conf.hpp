@@ -32,10 +32,6 @@ struct RdzvConf {
 /// no positive number. Unknown keys are kept, with a warning: public command lines carry such keys.
 Outcome<RdzvConf> parse_rdzv_conf(std::string_view text);
 
-/// How long a node may be silent: keep_alive_interval x keep_alive_max_attempt, 5 s x 3 where they
-/// are not given. An error where the product is below a second or above an hour.
-Outcome<std::chrono::milliseconds> lease_of(const RdzvConf& conf);
-
 /// The keys given that mean nothing to a job of several nodes, with commas between them.
 /// `over_etcd`: its nodes meet over etcd.
 std::string keys_without_effect(const RdzvConf& conf, bool over_etcd);

@@ -11,6 +11,7 @@
 #include "base/printable.hpp"
 #include "launcher/cluster/schedulers.hpp"
 #include "launcher/options/option_value.hpp"
+#include "launcher/options/rdzv_times.hpp"
 #include "launcher/plan/plan_parts.hpp"
 #include "proto/message_limits.hpp"
 #include "proto/run_id.hpp"
@@ -278,13 +279,15 @@ Outcome<void> take_local_addr(const Given& given, LaunchPlan& plan, RendezvousSe
 /// How long is waited for what; the job's own settings must come out alike on all nodes.
 Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
   const RdzvConf& conf = given.options.rdzv_conf;
-  const auto lease = lease_of(conf);
-  if (!lease) return lease.error();
-  settings.lease = *lease;
-  if (given.options.ssh_node) settings.lost_timeout = *lease + kSshLostMargin;
-  settings.lost_timeout =
-      conf.seconds("lost_timeout")
-          .value_or(std::chrono::ceil<std::chrono::milliseconds>(settings.lost_timeout));
+  std::optional<std::chrono::nanoseconds> ssh_margin;
+  if (given.options.ssh_node) ssh_margin = kSshLostMargin;
+  const auto times = rdzv_times(conf, ssh_margin);
+  if (!times) return times.error();
+  settings.lease = times->lease;
+  settings.lost_timeout = times->lost_timeout;
+  // The launcher has printed them.
+  if (!given.options.ssh_node)
+    plan.warnings.insert(plan.warnings.end(), times->warnings.begin(), times->warnings.end());
 
   proto::JobSettings& job = plan.agent.job;
   job.min_nodes = given.options.nodes.min;
@@ -292,10 +295,8 @@ Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSetting
   job.max_node_changes = given.options.max_node_changes;
   job.grow_delay = given.options.grow_delay;
   job.failing_nodes_step_back = true;
-  if (const auto wait = conf.seconds("last_call_timeout")) job.last_call = *wait;
-  for (const char* key : {"timeout", "join_timeout"}) {
-    if (const auto wait = conf.seconds(key)) job.join_timeout = *wait;
-  }
+  job.last_call = times->last_call.value_or(job.last_call);
+  job.join_timeout = times->join_timeout.value_or(job.join_timeout);
   if (const auto keys = keys_without_effect(conf, settings.etcd.has_value()); !keys.empty())
     plan.warnings.push_back("--rdzv-conf: without effect here: " + keys);
   return {};

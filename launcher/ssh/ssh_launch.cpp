@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.hpp"
-#include "launcher/options/rdzv_conf.hpp"
+#include "launcher/options/rdzv_times.hpp"
 #include "launcher/ssh/passed_environment.hpp"
 #include "proto/environment_names.hpp"
 
@@ -60,9 +60,10 @@ Outcome<SshLaunch> make_ssh_launch(const LaunchOptions& options, const Environme
   auto ssh = words_of_command(options.hosts.ssh, options.hosts.ssh_spelling);
   if (!ssh) return ssh.error();
   launch.command = {std::move(*ssh), options.hosts.remote_path, facts.own_path, options.hosts.ssh};
-  const auto lease = lease_of(options.rdzv_conf);
-  if (!lease) return lease.error();
-  launch.lease = *lease;
+  const auto times = rdzv_times(options.rdzv_conf);
+  if (!times) return times.error();
+  launch.lease = std::chrono::ceil<std::chrono::milliseconds>(times->lease);
+  launch.warnings.insert(launch.warnings.end(), times->warnings.begin(), times->warnings.end());
   launch.stop = options.stop;
   launch.report_file = options.report_file;
   launch.error_file = lookup(environment, proto::env::kErrorFile).value_or("");

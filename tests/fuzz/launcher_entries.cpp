@@ -12,7 +12,7 @@
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/options/parser.hpp"
-#include "launcher/options/rdzv_conf.hpp"
+#include "launcher/options/rdzv_times.hpp"
 #include "launcher/ssh/hosts.hpp"
 #include "launcher/ssh/node_messages.hpp"
 #include "launcher/ssh/node_output.hpp"
@@ -45,6 +45,12 @@ void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size) {
     DDPRUN_ASSERT(conf->settings.size() <=
                       static_cast<std::size_t>(std::count(text.begin(), text.end(), ',')) + 1,
                   "no setting comes from nowhere");
+    const auto times = rdzv_times(*conf);
+    if (!times) check_error(times.error());
+    DDPRUN_ASSERT(
+        !times || (times->lease >= std::chrono::seconds(1) &&
+                   times->lease <= std::chrono::hours(1) && times->lease <= times->lost_timeout),
+        "times fit together");
   } else {
     check_error(conf.error());
   }

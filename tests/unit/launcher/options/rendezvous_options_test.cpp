@@ -26,12 +26,6 @@ std::string meeting_refusal(const std::vector<std::string>& arguments,
   return options.error().message;
 }
 
-std::string refused_lease(const std::string& conf) {
-  const auto lease = lease_of(*parse_rdzv_conf(conf));
-  if (lease) FAIL("was accepted: " << conf);
-  return lease.error().message;
-}
-
 }  // namespace
 
 TEST_CASE("the nodes of a job are a number or a range") {
@@ -145,19 +139,6 @@ TEST_CASE("a secret is not made beside what would be left undone") {
   CHECK(meeting_refusal({"--make-secret", "--nnodes=2", "train", "--lr=1"}) == refusal + "train");
   CHECK(meeting_refusal({"--make-secret", "--dry-run"}) == refusal + "--dry-run");
   CHECK(meeting_refusal({"--make-secret", "--explain-policy"}) == refusal + "--explain-policy");
-}
-
-TEST_CASE("a node is lost after as many silent keep-alives as the settings allow") {
-  CHECK(*lease_of({}) == 15s);
-  CHECK(*lease_of(*parse_rdzv_conf("keep_alive_interval=1")) == 3s);
-  CHECK(*lease_of(*parse_rdzv_conf("keep_alive_max_attempt=2")) == 10s);
-  CHECK(*lease_of(*parse_rdzv_conf("keep_alive_interval=0.5,keep_alive_max_attempt=2")) == 1s);
-  CHECK(refused_lease("keep_alive_interval=0.25,keep_alive_max_attempt=3") ==
-        "--rdzv-conf: keep_alive_interval x keep_alive_max_attempt is 0.25 s x 3; expected 1 s to "
-        "1 h in all, as in keep_alive_interval=5,keep_alive_max_attempt=3");
-  CHECK_THAT(refused_lease("keep_alive_max_attempt=0"), Contains("5 s x 0"));
-  CHECK_THAT(refused_lease("keep_alive_interval=1h"), Contains("3600 s x 3"));
-  CHECK_THAT(refused_lease("keep_alive_max_attempt=9223372036854775807"), Contains("1 s to 1 h"));
 }
 
 TEST_CASE("rendezvous settings are read as times and truths") {

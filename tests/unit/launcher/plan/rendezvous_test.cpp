@@ -323,7 +323,7 @@ TEST_CASE("all nodes of a job get the same settings from the same command") {
 
 TEST_CASE("a lease that is too short is refused only where there is one") {
   const std::string conf = "--rdzv-conf=keep_alive_interval=0.1";
-  CHECK_THAT(refused_plan(with(kStatic, {conf})), Contains("expected 1 s to 1 h"));
+  CHECK_THAT(refused_plan(with(kStatic, {conf})), Contains("expected 1 s or more"));
   CHECK(planned({conf}).warnings.empty());
 }
 
