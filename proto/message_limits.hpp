@@ -27,6 +27,10 @@ inline constexpr std::int64_t kWorkersPerNodeMax = 16'384;
 inline constexpr std::int64_t kWorldSizeMax = kNodesMax * kWorkersPerNodeMax;
 static_assert(kWorldSizeMax <= std::numeric_limits<int>::max(), "ranks are ints");
 
+/// How long an agent may be silent. A service gives no other lease.
+inline constexpr std::chrono::nanoseconds kLeaseMin = std::chrono::milliseconds(500);
+inline constexpr std::chrono::nanoseconds kLeaseMax = std::chrono::hours(1);
+
 /// Longer spans are sent as this one.
 inline constexpr std::chrono::nanoseconds kSpanMax = std::chrono::hours(24 * 365 * 25);
 static_assert(kSpanMax <= std::chrono::nanoseconds::max() / 10, "ten of them can be added");

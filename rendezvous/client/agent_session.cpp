@@ -2,8 +2,11 @@
 #include "rendezvous/client/agent_session.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
+
+#include "proto/message_limits.hpp"
 
 namespace ddprun::rdzv {
 
@@ -15,6 +18,25 @@ namespace {
 
 /// One that goes does not wait longer for a service that it does not reach.
 constexpr std::chrono::nanoseconds kAnswerToLeave = 1s;
+
+/// What a message of the service means. Only one that counts is a sign of life: a program that
+/// sends others holds no agent beyond its time-outs.
+enum class Hearing { breaks, ignored, counts };
+
+/// A row for each Link, a column for each kind of ServiceMessage. A service may refuse this node
+/// before the channel is open.
+constexpr auto kHearing = [] {
+  using enum Hearing;
+  return std::array<std::array<Hearing, 6>, 5>{{
+      // prove, welcome, alive,  refused, status,  of the job
+      {ignored, ignored, ignored, ignored, ignored, ignored},  // waiting
+      {ignored, ignored, ignored, counts, ignored, ignored},   // connecting
+      {breaks, counts, breaks, counts, breaks, breaks},        // resuming
+      {breaks, breaks, counts, counts, breaks, counts},        // attached
+      {breaks, breaks, ignored, counts, breaks, ignored},      // unknown
+  }};
+}();
+static_assert(std::variant_size_v<proto::ServiceMessage> == kHearing[0].size());
 
 }  // namespace
 
@@ -99,23 +121,38 @@ void AgentSession::send(const proto::Numbered& numbered, Context& context) {
 // ---- from the service ----
 
 void AgentSession::take(ServiceSaid& said, Context& context) {
-  // A service may refuse this node before the channel is open.
-  const bool refused = std::holds_alternative<proto::Refused>(said.message);
-  if (link_ == Link::waiting || (link_ == Link::connecting && !refused)) return;
-  if (!refused) heard_at_ = context.now;
-  std::visit([&](auto& message) { hear(message, context); }, said.message);
+  switch (kHearing[static_cast<std::size_t>(link_)][said.message.index()]) {
+    case Hearing::ignored:
+      return;
+    case Hearing::breaks:
+      break_off(context);
+      return;
+    case Hearing::counts:
+      std::visit([&](auto& message) { hear(message, context); }, said.message);
+  }
+}
+
+/// That is no service which this agent can use. Another attempt may find the right one.
+void AgentSession::break_off(Context& context) {
+  trouble_ = "it breaks the protocol of a rendezvous";
+  refused_ = false;
+  context.act(ResetConnection{});
+  reconnect_later(context);
 }
 
 void AgentSession::hear(proto::Prove&, Context&) {}
 void AgentSession::hear(proto::Status&, Context&) {}
 
 void AgentSession::hear(proto::Welcome& welcome, Context& context) {
-  if (link_ != Link::resuming) return;
+  const bool can_be_kept = welcome.lease >= proto::kLeaseMin && welcome.lease <= proto::kLeaseMax &&
+                           welcome.keep_alive_period > welcome.lease / 100 &&
+                           welcome.keep_alive_period * kUnansweredMax < welcome.lease;
+  if (!can_be_kept) return break_off(context);
+  heard_at_ = context.now;
   lease_ = welcome.lease;
   period_ = welcome.keep_alive_period;
   direct_ = welcome.direct;
   in_agent_ = welcome.in_agent;
-  pause_ = 0ns;
   asked_.clear();
   const bool same_clock = job_clock_.clock() == welcome.clock;
   job_clock_.reset(welcome.clock);  // a service that was started again may count otherwise
@@ -156,7 +193,8 @@ void AgentSession::forget_up_to(std::uint64_t acknowledged) {
 }
 
 void AgentSession::hear(proto::Alive& alive, Context& context) {
-  if (link_ != Link::attached) return;
+  heard_at_ = context.now;
+  pause_ = 0ns;
   forget_up_to(alive.acknowledged);
   while (!asked_.empty() && asked_.front().first <= alive.number) {
     const auto [number, sent] = asked_.front();
@@ -184,7 +222,8 @@ void AgentSession::hear(proto::Refused& refused, Context& context) {
 }
 
 void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
-  if (link_ != Link::attached || fenced_) return;
+  heard_at_ = context.now;
+  if (fenced_) return;
   if (const auto* stop = std::get_if<proto::Stop>(&message); stop != nullptr && !round_)
     answer_for_missed_round(stop->round, context);
   if (!is_new(message)) return;
@@ -333,7 +372,7 @@ void AgentSession::give_up(Context& context) {
                        "another machine it does not)",
                        refused_ ? "gone" : "gone or cut off");
   finish(fmt::format("the rendezvous at {} has not answered for {}{}{}{}", settings_.service,
-                     seconds(settings_.lost_timeout), why, node,
+                     seconds(lost_after()), why, node,
                      done_ ? "; this node's workers succeeded, the job's outcome is unknown" : ""),
          context);
 }

@@ -28,7 +28,7 @@ struct SessionSettings {
   std::string service;   ///< HOST:PORT, for people
   std::chrono::nanoseconds lease = std::chrono::seconds(15);          ///< that it wishes for
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(600);  ///< until the first answer
-  std::chrono::nanoseconds lost_timeout = std::chrono::seconds(300);  ///< without an answer later
+  std::chrono::nanoseconds lost_timeout = std::chrono::seconds(300);  ///< later; a lease at least
   std::uint32_t seed = 1;                                             ///< of the pauses' jitter
 };
 
@@ -102,6 +102,9 @@ class AgentSession {
   [[nodiscard]] std::optional<SessionClock::time_point> lease_end() const { return lease_end_; }
 
  private:
+  /// So many unanswered keep-alives: the connection is dead.
+  static constexpr int kUnansweredMax = 2;
+
   enum class Link {
     waiting,     ///< until the next attempt
     connecting,  ///< Connect was not answered yet
@@ -130,6 +133,7 @@ class AgentSession {
   [[nodiscard]] bool is_new(const proto::MembershipMessage& message) const;
 
   void connect(Context& context);
+  void break_off(Context& context);
   void reconnect_later(Context& context);
   void resume(Context& context);
   void send_numbered(proto::AgentMessage message, Context& context);
@@ -144,6 +148,8 @@ class AgentSession {
   void give_up(Context& context);
   void leave_unanswered(Context& context);
   [[nodiscard]] bool leaves_unanswered() const;
+  [[nodiscard]] std::chrono::nanoseconds lost_after() const;
+  [[nodiscard]] SessionClock::time_point gives_up_at() const;
   [[nodiscard]] bool must_fence() const;
   [[nodiscard]] std::optional<SessionClock::time_point> silence_told_at() const;
   void tell_of_silence(Context& context);
@@ -182,7 +188,7 @@ class AgentSession {
   std::chrono::nanoseconds lease_;
   std::chrono::nanoseconds period_;
   std::optional<SessionClock::time_point> lease_end_;
-  std::optional<SessionClock::time_point> heard_at_;  // the last frame of the service
+  std::optional<SessionClock::time_point> heard_at_;  // the last message that counts
   SessionClock::time_point cut_at_{};                 // the last connection, by the other side
   SessionClock::time_point attempt_at_;               // the last Connect or Resume
   SessionClock::time_point next_attempt_at_;

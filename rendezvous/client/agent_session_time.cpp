@@ -24,8 +24,6 @@ constexpr std::chrono::nanoseconds kAttemptTime = 5s;
 constexpr std::chrono::nanoseconds kTellAfter = 2s;
 /// Of one reason and then another.
 constexpr std::chrono::nanoseconds kTellEvery = 10s;
-/// So many unanswered keep-alives: the connection is dead.
-constexpr int kUnansweredMax = 2;
 
 }  // namespace
 
@@ -81,7 +79,7 @@ void AgentSession::take(ConnectionFailed& failed, Context& context) {
   refused_ = failed.refused && direct_ && link_ == Link::connecting;
   // A service that is not there starts no workers elsewhere; one that is started later waits until
   // our lease is over.
-  if (refused_ && lease_end_ && heard_at_ && attempt_at_ < *heard_at_ + settings_.lost_timeout)
+  if (refused_ && lease_end_ && heard_at_ && attempt_at_ < gives_up_at())
     renew_lease(std::max(*lease_end_, attempt_at_ + lease_), context);
   reconnect_later(context);
 }
@@ -94,13 +92,20 @@ void AgentSession::renew_lease(SessionClock::time_point until, Context& context)
   context.act(LeaseMoved{until});
 }
 
+/// A service with many agents gives longer leases than they wish for, and is asked less often.
+std::chrono::nanoseconds AgentSession::lost_after() const {
+  return std::max(settings_.lost_timeout, lease_);
+}
+
+SessionClock::time_point AgentSession::gives_up_at() const {
+  return heard_at_ ? *heard_at_ + lost_after() : began_at_ + settings_.join_timeout;
+}
+
 /// Workers run, or may leave something behind. Those that have succeeded write nothing any more.
 bool AgentSession::must_fence() const { return round_ && !done_ && !fenced_; }
 
 void AgentSession::take(SessionTimePassed&, Context& context) {
-  const bool was_heard = heard_at_.has_value();
-  if (context.now >=
-      (was_heard ? *heard_at_ + settings_.lost_timeout : began_at_ + settings_.join_timeout)) {
+  if (context.now >= gives_up_at()) {
     context.act(ResetConnection{});
     give_up(context);
     return;
@@ -134,8 +139,7 @@ void AgentSession::take(SessionTimePassed&, Context& context) {
 
 std::optional<SessionClock::time_point> AgentSession::deadline() const {
   if (over_) return std::nullopt;
-  SessionClock::time_point next =
-      heard_at_ ? *heard_at_ + settings_.lost_timeout : began_at_ + settings_.join_timeout;
+  SessionClock::time_point next = gives_up_at();
   if (must_fence()) next = std::min(next, *lease_end_);
   if (leaves_unanswered()) next = std::min(next, *leave_at_);
   if (link_ == Link::waiting) next = std::min(next, next_attempt_at_);
@@ -167,17 +171,14 @@ void AgentSession::tell_of_silence(Context& context) {
     return std::max<std::int64_t>(
         std::chrono::ceil<std::chrono::seconds>(when - context.now).count(), 0);
   };
-  if (!heard_at_) {
-    line += fmt::format("; trying for {} s", in(began_at_ + settings_.join_timeout));
-  } else if (must_fence()) {
-    // One that is not there starts no others; one that does not answer may.
-    const auto lost_at = *heard_at_ + settings_.lost_timeout;
-    line += refused_ ? fmt::format("; the workers go on, and the job ends in {} s if it stays so",
-                                   in(lost_at))
-                     : fmt::format("; the workers go on, and are killed in {} s if it stays so",
-                                   in(std::min(*lease_end_, lost_at)));
+  if (!must_fence()) {
+    line += fmt::format("; trying for {} s", in(gives_up_at()));
   } else {
-    line += fmt::format("; trying for {} s", in(*heard_at_ + settings_.lost_timeout));
+    // One that is not there starts no others; one that does not answer may.
+    line += refused_ ? fmt::format("; the workers go on, and the job ends in {} s if it stays so",
+                                   in(gives_up_at()))
+                     : fmt::format("; the workers go on, and are killed in {} s if it stays so",
+                                   in(std::min(*lease_end_, gives_up_at())));
   }
   context.act(Tell{std::move(line)});
 }
@@ -185,8 +186,7 @@ void AgentSession::tell_of_silence(Context& context) {
 /// It is not known now whether the job goes on.
 void AgentSession::tell_of_failure(const proto::WorkerFailed& failed, Context& context) {
   if (link_ == Link::attached || !heard_at_) return;
-  const auto left =
-      std::chrono::ceil<std::chrono::seconds>(*heard_at_ + settings_.lost_timeout - context.now);
+  const auto left = std::chrono::ceil<std::chrono::seconds>(gives_up_at() - context.now);
   proto::WorkerFailure failure;
   failure.exit = failed.exit;
   failure.ran_for = failed.ran_for;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "proto/message_limits.hpp"
 #include "proto/run_id.hpp"
 
 #include "rendezvous/service/service_core.hpp"
@@ -12,13 +13,6 @@ namespace ddprun::rdzv {
 
 using namespace std::chrono_literals;
 using proto::AgentId;
-
-namespace {
-
-constexpr std::chrono::nanoseconds kLeaseLeast = 500ms;
-constexpr std::chrono::nanoseconds kLeaseMost = 1h;
-
-}  // namespace
 
 std::chrono::nanoseconds ServiceCore::silence_allowed(std::chrono::nanoseconds lease) {
   const double drift = static_cast<double>(lease.count()) * kClockDrift;
@@ -29,7 +23,7 @@ std::chrono::nanoseconds ServiceCore::lease_for(const proto::Resume& resume) con
   const std::chrono::nanoseconds for_load =
       kKeepAlivesPerLease * (1s * sessions_ / kKeepAlivesPerSecondMax);
   const auto wished = resume.lease > 0ns ? resume.lease : settings_.lease;
-  return std::max(std::clamp(wished, kLeaseLeast, kLeaseMost), for_load);
+  return std::max(std::clamp(wished, proto::kLeaseMin, proto::kLeaseMax), for_load);
 }
 
 /// A job of which nothing is known may have a past under another service.

@@ -26,6 +26,10 @@ void fuzz_membership_json(const std::uint8_t* data, std::size_t size);
 /// on, all that it sends can be read, and its journal brings back what was there.
 void fuzz_service(const std::uint8_t* data, std::size_t size);
 
+/// What an agent's session hears, in lines (see session_entry.cpp): it sends nothing that its state
+/// forbids, and ends within its time-outs.
+void fuzz_agent_session(const std::uint8_t* data, std::size_t size);
+
 /// The bytes of a job's journal: what is read of them is a beginning, and a service that starts
 /// with it serves its agents, and leaves as much to the next one.
 void fuzz_journal(const std::uint8_t* data, std::size_t size);

@@ -76,6 +76,10 @@ TEST_CASE("any bytes keep every promise of control messages") {
   CHECK(replay(fuzz_membership_json, "membership_json", 20000) > 0);
 }
 
+TEST_CASE("any messages keep every promise of an agent's session") {
+  CHECK(replay(fuzz_agent_session, "agent_session", 5000) > 0);
+}
+
 TEST_CASE("any messages keep every promise of the rendezvous service and its journal") {
   CHECK(replay(fuzz_service, "service", 5000) > 0);
 }
