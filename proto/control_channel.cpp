@@ -28,7 +28,9 @@ ControlChannel::ControlChannel(Settings settings) : settings_(std::move(settings
   const bool has_secret = settings_.secret_for || !settings_.secret.empty();
   const bool asks = settings_.side == Side::service && has_secret;
   settings_.hello.auth = asks ? Authentication::hmac : Authentication::none;
-  append_frame(encode_hello(settings_.hello));
+  const std::string hello = encode_hello(settings_.hello);
+  hello_of(settings_.side) = hash_of_hello(hello);
+  append_frame(hello);
 }
 
 void ControlChannel::append(std::string_view bytes) {
@@ -84,6 +86,7 @@ ErrorCode ControlChannel::take_hello(std::string_view body) {
   auto hello = decode_hello(body);
   if (!hello) return hello.error();
   peer_ = std::move(*hello);
+  hello_of(settings_.side == Side::service ? Side::client : Side::service) = hash_of_hello(body);
   if (const auto version = agree_on_version(settings_.hello, *peer_); !version)
     return version.error();
   if (!peer_->nonce) return make_error_code(Errc::malformed);
@@ -122,27 +125,20 @@ Result<std::optional<std::string_view>> ControlChannel::take_proof(std::string_v
     if (prove != nullptr) given = prove->proof;
   }
   const Side from = settings_.side == Side::service ? Side::client : Side::service;
-  if (!given || !is_same(*given, proof(settings_.secret, from, handshake()))) {
+  if (!given || !is_same(*given, proof(settings_.secret, from, handshake_))) {
     stage_ = Stage::failed;
     return make_error_code(given ? Errc::not_authentic : Errc::malformed);
   }
   if (settings_.side == Side::service) send_proof();
-  const SessionKey key = session_key(settings_.secret, handshake());
+  const SessionKey key = session_key(settings_.secret, handshake_);
   outgoing_.emplace(key, settings_.side);
   incoming_.emplace(key, from);
   open_channel();
   return std::optional<std::string_view>();
 }
 
-Handshake ControlChannel::handshake() const {
-  const bool is_service = settings_.side == Side::service;
-  const Hello& client = is_service ? *peer_ : settings_.hello;
-  const Hello& service = is_service ? settings_.hello : *peer_;
-  return {*client.nonce, *service.nonce, client.run_id};
-}
-
 void ControlChannel::send_proof() {
-  const Prove prove{proof(settings_.secret, settings_.side, handshake())};
+  const Prove prove{proof(settings_.secret, settings_.side, handshake_)};
   append_frame(settings_.side == Side::client ? encode(ClientMessage(prove))
                                               : encode(ServiceMessage(prove)));
 }

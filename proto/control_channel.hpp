@@ -76,9 +76,11 @@ class ControlChannel {
 
   ErrorCode take_hello(std::string_view body);
   Result<std::optional<std::string_view>> take_proof(std::string_view body);
-  [[nodiscard]] Handshake handshake() const;
   void send_proof();
   void open_channel();
+  [[nodiscard]] HelloHash& hello_of(Side side) {
+    return side == Side::client ? handshake_.client : handshake_.service;
+  }
   void append_frame(std::string_view body) { output_ += encode_frame(body); }
 
   Settings settings_;
@@ -86,6 +88,7 @@ class ControlChannel {
   FrameParser parser_{kFrameBytesBeforeProof};
   ErrorCode undecryptable_;
   std::optional<Hello> peer_;
+  Handshake handshake_;
   std::optional<TaggedFrames> incoming_;
   std::optional<TaggedFrames> outgoing_;
   std::string output_;

@@ -10,8 +10,8 @@ namespace ddprun::proto {
 namespace {
 
 // What a hash is for is part of it: none can stand for another.
-constexpr std::string_view kForProof = "ddprun proof 1";
-constexpr std::string_view kForKey = "ddprun session key 1";
+constexpr std::string_view kForProof = "ddprun proof 2";
+constexpr std::string_view kForKey = "ddprun session key 2";
 constexpr std::string_view kForEncryption = "ddprun tls key 1";
 
 /// HMAC-SHA256 of parts. All but the last have a fixed length, so that no two lists of parts have
@@ -57,13 +57,18 @@ std::array<std::uint8_t, 9> numbered(Side from, std::uint64_t counter) {
 
 }  // namespace
 
+HelloHash hash_of_hello(std::string_view body) {
+  HelloHash hash;
+  crypto_hash_sha256(hash.data(), reinterpret_cast<const unsigned char*>(body.data()), body.size());
+  return hash;
+}
+
 Proof proof(std::string_view secret, Side side, const Handshake& handshake) {
   return Hmac(secret)
       .add(kForProof)
       .add(std::array{static_cast<std::uint8_t>(side)})
-      .add(handshake.client_nonce)
-      .add(handshake.service_nonce)
-      .add(handshake.run_id)
+      .add(handshake.client)
+      .add(handshake.service)
       .result();
 }
 
@@ -76,12 +81,7 @@ SessionKey encryption_key(std::string_view secret) {
 }
 
 SessionKey session_key(std::string_view secret, const Handshake& handshake) {
-  return Hmac(secret)
-      .add(kForKey)
-      .add(handshake.client_nonce)
-      .add(handshake.service_nonce)
-      .add(handshake.run_id)
-      .result();
+  return Hmac(secret).add(kForKey).add(handshake.client).add(handshake.service).result();
 }
 
 Tag tag(const SessionKey& key, Side from, std::uint64_t counter, std::string_view body) {

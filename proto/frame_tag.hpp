@@ -8,16 +8,19 @@
 #include <string_view>
 
 #include "base/result.hpp"
-#include "proto/frame.hpp"
 #include "proto/session_messages.hpp"
 
 namespace ddprun::proto {
 
-/// What both sides know after the hellos.
+using HelloHash = std::array<std::uint8_t, 32>;
+/// SHA-256 of the body of a hello, as it was sent.
+HelloHash hash_of_hello(std::string_view body);
+
+/// What both sides know after the hellos. All of it is proven: a path that changes a hello, such as
+/// its versions or features, gets no connection.
 struct Handshake {
-  Nonce client_nonce{};
-  Nonce service_nonce{};
-  std::string run_id;
+  HelloHash client{};
+  HelloHash service{};
 };
 
 enum class Side : std::uint8_t { client = 1, service = 2 };

@@ -135,6 +135,21 @@ TEST_CASE("two ends with one secret prove it, and tag every frame") {
   CHECK(pair.at_client == std::vector<std::string>{"{}"});
 }
 
+TEST_CASE("a hello that was changed on the path opens no connection where there is a secret") {
+  const bool of_client = GENERATE(true, false);
+  const std::string_view change = GENERATE("[1,2]", "[1,9]", "[0,1]");
+  ControlChannel client(end(Side::client, "s"));
+  ControlChannel service(end(Side::service, "s"));
+  std::string up = client.take_output();
+  std::string down = service.take_output();
+  std::string& changed = of_client ? up : down;
+  changed.replace(changed.find("[1,1]"), change.size(), change);
+  CHECK_FALSE(hear(service, up).error);
+  CHECK_FALSE(hear(client, down).error);
+  CHECK(hear(service, client.take_output()).error == Errc::not_authentic);
+  CHECK_FALSE(service.is_open());
+}
+
 TEST_CASE("a wrong, missing or unwanted secret does not open a connection") {
   SECTION("wrong") {
     Pair pair(end(Side::client, "s"), end(Side::service, "t"));

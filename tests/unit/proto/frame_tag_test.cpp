@@ -12,7 +12,7 @@ using ddprun::test::to_hex;
 
 namespace {
 
-const Handshake kHandshake{Nonce{1, 2, 3}, Nonce{4, 5, 6}, "job"};
+const Handshake kHandshake{hash_of_hello("{\"client\"}"), hash_of_hello("{\"service\"}")};
 const SessionKey kKey = session_key("secret", kHandshake);
 
 template <std::size_t kSize>
@@ -23,14 +23,14 @@ std::string hex(const std::array<std::uint8_t, kSize>& bytes) {
 }  // namespace
 
 TEST_CASE("a proof is the HMAC-SHA256 of what it proves") {
-  // python3 -c 'import hmac; print(hmac.new(b"secret", b"ddprun proof 1" + ...,
+  // python3 -c 'import hmac; print(hmac.new(b"secret", b"ddprun proof 2" + ...,
   // "sha256").hexdigest())'
   CHECK(hex(proof("secret", Side::client, kHandshake)) ==
-        "24ae4973715c90056e1d8a8b251ab0098389da881ef88e29d9ab33d4fbe31730");
+        "698ec29349f74804dc91c53a5c74c8e7362fadb04d6722789554dc92f3d1de9c");
   CHECK(hex(session_key("secret", kHandshake)) ==
-        "0e392bd55e2cfad015286b66345f275294f2fde833b29e6144bd55f5a20c6779");
+        "2294a29a4728adf632156c31cc8d510549298144cc8faad29bad1f105dcb4485");
   CHECK(hex(tag(kKey, Side::service, 0x0102030405060708, "{}")) ==
-        "bd9ffd1d2a670f5225c6de5b6e710397");
+        "511c9ff2a99963e0748d3a1605114b49");
 }
 
 TEST_CASE("a tag is the beginning of RFC 4231's second vector where its input is that vector's") {
@@ -41,17 +41,17 @@ TEST_CASE("a tag is the beginning of RFC 4231's second vector where its input is
         "5bdcc146bf60754e6a042426089575c7");
 }
 
-TEST_CASE("a proof holds for one side, both nonces, the run id and the secret only") {
+TEST_CASE("a proof holds for one side, both hellos and the secret only") {
   const Proof ours = proof("secret", Side::client, kHandshake);
   CHECK(is_same(ours, proof("secret", Side::client, kHandshake)));
   CHECK_FALSE(is_same(ours, proof("secret", Side::service, kHandshake)));
   CHECK_FALSE(is_same(ours, proof("Secret", Side::client, kHandshake)));
   CHECK_FALSE(is_same(ours, proof("", Side::client, kHandshake)));
   Handshake other = kHandshake;
-  std::swap(other.client_nonce, other.service_nonce);
+  std::swap(other.client, other.service);
   CHECK_FALSE(is_same(ours, proof("secret", Side::client, other)));
   other = kHandshake;
-  other.run_id = "job2";
+  other.service = hash_of_hello("{\"service2\"}");
   CHECK_FALSE(is_same(ours, proof("secret", Side::client, other)));
   CHECK_FALSE(is_same(ours, session_key("secret", kHandshake)));
 }
@@ -91,7 +91,7 @@ TEST_CASE("a frame that is repeated, left out, sent back or of another connectio
   CHECK(receiver.open(second).has_value());
   CHECK(TaggedFrames(kKey, Side::service).open(first).error() == Errc::not_authentic);
   Handshake later = kHandshake;
-  later.service_nonce = Nonce{7};
+  later.service = hash_of_hello("{\"later\"}");
   CHECK(TaggedFrames(session_key("secret", later), Side::client).open(first).error() ==
         Errc::not_authentic);
 }
