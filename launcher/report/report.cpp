@@ -10,6 +10,7 @@
 #include "agent/streams/console.hpp"
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
+#include "base/printable.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/report/counted.hpp"
 #include "launcher/report/report_hints.hpp"
@@ -292,7 +293,24 @@ int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   return finished.exit_code.value_or(rdzv::exit_code_of(*finished.verdict));
 }
 
-std::string report(const agent::AgentResult& result, int code, const JobFacts& facts) {
+namespace {
+
+/// Names and reasons come from other nodes and the rendezvous: none of them begins a line.
+void keep_on_their_lines(proto::Finished& finished) {
+  const auto keep = [](std::string& text) { text = printable(text); };
+  keep(finished.reason);
+  keep(finished.no_restart);
+  keep(finished.report_at);
+  if (finished.lost_node) keep(finished.lost_node->node);
+  for (proto::UnsoundNode& one : finished.unsound) keep(one.node);
+  if (!finished.verdict) return;
+  keep(finished.verdict->culprit.node);
+  for (auto* others : {&finished.verdict->victims, &finished.verdict->alike})
+    for (proto::FailedWorker& other : *others) keep(other.node);
+  for (proto::Suspect& suspect : finished.verdict->suspects) keep(suspect.node);
+}
+
+std::string report_text(const agent::AgentResult& result, int code, const JobFacts& facts) {
   const proto::Finished& finished = result.finished;
   std::string text;
   for (const std::string& process : result.leftovers)
@@ -323,6 +341,14 @@ std::string report(const agent::AgentResult& result, int code, const JobFacts& f
     return text + usage;
   return text + culprit_text(result, *finished.verdict, facts) +
          others_text(result, *finished.verdict) + closing_line(finished, code);
+}
+
+}  // namespace
+
+std::string report(const agent::AgentResult& result, int code, const JobFacts& facts) {
+  agent::AgentResult shown = result;
+  keep_on_their_lines(shown.finished);
+  return report_text(shown, code, facts);
 }
 
 }  // namespace ddprun::launcher

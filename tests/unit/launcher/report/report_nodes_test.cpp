@@ -47,6 +47,35 @@ TEST_CASE(
   CHECK(json["lost_node"]["silent_for_longer"] == true);
 }
 
+TEST_CASE("no name or reason from another node begins a line of the report") {
+  const auto lines_of = [](const agent::AgentResult& result) {
+    const std::string text = said(result);
+    INFO(text);
+    CHECK(has(text, "\\nFAKE"));
+    CHECK_FALSE(has(text, "\nFAKE"));
+  };
+  const std::string fake = "a\nFAKE: done\r\nFAKE";
+  agent::AgentResult result;
+  result.finished.outcome = Ending::failed;
+  result.finished.reason = fake;
+  lines_of(result);
+  result.finished.outcome = Ending::cancelled;
+  lines_of(result);
+  result.finished.outcome = Ending::failed;
+  result.finished.lost_node = proto::LostNode{fake, 8, 8, proto::LossSign::silent, 17s, 0};
+  result.finished.no_restart = fake;
+  lines_of(result);
+  result.finished.lost_node.reset();
+  result.finished.unsound = {{fake, "failed its check"}};
+  lines_of(result);
+  result = failed({false, 1, false});
+  result.finished.verdict->culprit.node = fake;
+  lines_of(result);
+  result.culprit_is_here = false;
+  result.finished.report_at = fake;
+  lines_of(result);
+}
+
 TEST_CASE("nodes that were not sound are reported, also after a success") {
   agent::AgentResult result;
   result.finished.unsound = {{"node3", "failed its check (--preflight): GPU 3\nis gone", 1},
