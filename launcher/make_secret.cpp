@@ -48,6 +48,31 @@ int write_new_file(const std::string& path, const std::string& text) {
   return error;
 }
 
+/// With mode 0700 whatever the umask. errno; 0: it is there.
+int make_folders(const std::filesystem::path& folder) {
+  std::error_code failed;
+  if (folder.empty() || std::filesystem::exists(folder, failed)) return 0;
+  if (folder.has_relative_path()) {
+    if (const int error = make_folders(folder.parent_path()); error != 0) return error;
+  }
+  if (mkdir(folder.c_str(), S_IRWXU) != 0) return errno == EEXIST ? 0 : errno;
+  return chmod(folder.c_str(), S_IRWXU) == 0 ? 0 : errno;
+}
+
+/// Whoever can change the folder can remove the secret, and with it the proofs. Empty: only this
+/// user can, and root.
+std::string warning_of_folder(const std::filesystem::path& folder) {
+  const std::string name = folder.empty() ? "." : folder.string();
+  struct stat found {};
+  if (stat(name.c_str(), &found) != 0 || (found.st_mode & S_ISVTX) != 0 ||
+      (found.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+    return "";
+  return fmt::format(
+      "Other users can change its folder (mode {:04o}), so they can remove the secret: type "
+      "chmod go-w {}\n",
+      found.st_mode & 07777, printable(name));
+}
+
 }  // namespace
 
 Outcome<std::string> make_secret_file(const std::string& path) {
@@ -55,12 +80,9 @@ Outcome<std::string> make_secret_file(const std::string& path) {
     return usage_error(
         "--make-secret: HOME is not set; choose a file with --make-secret --rdzv-secret-file=FILE");
   }
-  std::error_code failed;
-  if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
-    std::filesystem::create_directories(folder, failed);
-  // libc++ tells of a file in a folder's place that it exists.
-  if (failed == std::errc::file_exists) failed = std::make_error_code(std::errc::not_a_directory);
-  const int error = failed ? failed.value() : write_new_file(path, random_digits());
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  int error = make_folders(folder);
+  if (error == 0) error = write_new_file(path, random_digits());
   if (error == EEXIST) {
     return usage_error("--make-secret: " + path +
                        " exists and stays as it is; remove it first, or give another file with "
@@ -75,8 +97,8 @@ Outcome<std::string> make_secret_file(const std::string& path) {
       "A new secret is in {0}.\n"
       "Copy the file to the same place on each node, with mode 600 (a shared home directory needs "
       "no copy).\n"
-      "Then only nodes that have it can join your jobs.\n",
-      printable(path));
+      "Then only nodes that have it can join your jobs.\n{1}",
+      printable(path), warning_of_folder(folder));
 }
 
 }  // namespace ddprun::launcher

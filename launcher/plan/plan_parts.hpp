@@ -28,7 +28,8 @@ Outcome<void> plan_meeting_point(const LaunchOptions& options, const Environment
 
 /// By what the nodes know each other: the secret, or credentials. Reads the secret's file.
 Outcome<void> take_secret(const LaunchOptions& options, const Environment& environment,
-                          const Probes& probes, agent::RendezvousSettings& settings);
+                          const Probes& probes, LaunchPlan& plan,
+                          agent::RendezvousSettings& settings);
 
 /// What encrypts between them; the secret must have been taken.
 Outcome<void> take_tls(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,

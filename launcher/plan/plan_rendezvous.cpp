@@ -340,7 +340,7 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
     if (const auto checked = check_endpoint(given, settings, plan); !checked)
       return checked.error();
     if (const auto taken = take_local_addr(given, plan, settings); !taken) return taken.error();
-    if (const auto taken = take_secret(options, environment, probes, settings); !taken)
+    if (const auto taken = take_secret(options, environment, probes, plan, settings); !taken)
       return taken.error();
     if (const auto taken = take_tls(options, probes, plan, settings); !taken) return taken.error();
   }

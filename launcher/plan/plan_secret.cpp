@@ -27,6 +27,17 @@ void take_munge(const LaunchOptions& options, const Environment& environment, co
   settings.makes_secret = settings.needs_proof || may_have_munge(environment);
 }
 
+/// Nothing but --make-secret makes the folder of the default file. Whoever removes the file must
+/// not turn the proofs off without a word.
+void warn_of_lost_secret(const std::string& path, const Probes& probes, LaunchPlan& plan) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  if (folder.empty() || probes.files->look(folder).kind != FileInfo::Kind::folder) return;
+  plan.warnings.push_back(
+      fmt::format("{} is gone, so this job runs without a secret: copy it there again, or remove "
+                  "the folder: rm -r {}",
+                  path, folder));
+}
+
 Outcome<void> take_certificates(const LaunchOptions& options, const Probes& probes,
                                 LaunchPlan& plan, RendezvousSettings& settings) {
   rdzv::CertificateSettings files;
@@ -43,7 +54,7 @@ Outcome<void> take_certificates(const LaunchOptions& options, const Probes& prob
 }  // namespace
 
 Outcome<void> take_secret(const LaunchOptions& options, const Environment& environment,
-                          const Probes& probes, RendezvousSettings& settings) {
+                          const Probes& probes, LaunchPlan& plan, RendezvousSettings& settings) {
   constexpr std::string_view kRemedy =
       "make one with ddprun --make-secret and copy it to each node";
   if (options.rdzv_auth == RdzvAuth::munge) {
@@ -71,6 +82,7 @@ Outcome<void> take_secret(const LaunchOptions& options, const Environment& envir
     return usage_error(fmt::format("--rdzv-auth=required: there is no secret{}{}; {}",
                                    path.empty() ? "" : " in ", path, kRemedy));
   }
+  warn_of_lost_secret(path, probes, plan);
   take_munge(options, environment, probes, settings);
   return {};
 }

@@ -39,6 +39,9 @@ TEST_CASE("a new secret is 64 digits that only their owner may read, in a folder
   REQUIRE(made.has_value());
   CHECK_THAT(*made, StartsWith("A new secret is in " + path + ".\n") && Contains("mode 600"));
   CHECK(mode_of(path) == 0600);
+  CHECK(mode_of((folder / "a/b").string()) == 0700);
+  CHECK(mode_of((folder / "a").string()) == 0700);
+  CHECK_THAT(*made, !Contains("chmod"));
   const auto secret = read_secret_file(path);
   REQUIRE(secret.has_value());
   CHECK(secret->size() == 64);
@@ -47,6 +50,35 @@ TEST_CASE("a new secret is 64 digits that only their owner may read, in a folder
 
   REQUIRE(make_secret_file((folder / "other").string()).has_value());
   CHECK(*read_secret_file((folder / "other").string()) != *secret);
+}
+
+TEST_CASE("the folder of a secret is made with the same mode whatever the umask is") {
+  const test::TempDir folder;
+  const mode_t mask = GENERATE(0, 002, 022, 077, 0777);
+  const mode_t before = umask(mask);
+  const auto made = make_secret_file((folder / "a/b/secret").string());
+  umask(before);
+  REQUIRE(made.has_value());
+  CHECK(mode_of((folder / "a/b").string()) == 0700);
+  CHECK(mode_of((folder / "a/b/secret").string()) == 0600);
+}
+
+TEST_CASE("a folder that others can change is named with what to type") {
+  const test::TempDir folder;
+  const auto text_for = [&](mode_t mode) {
+    const std::string path = (folder / std::to_string(mode)).string();
+    REQUIRE(mkdir(path.c_str(), 0700) == 0);
+    REQUIRE(chmod(path.c_str(), mode) == 0);
+    const auto made = make_secret_file(path + "/secret");
+    REQUIRE(made.has_value());
+    CHECK(mode_of(path) == mode);
+    return *made;
+  };
+  CHECK_THAT(text_for(0777), Contains("Other users can change its folder (mode 0777)") &&
+                                 Contains("type chmod go-w " + (folder / "511").string() + "\n"));
+  CHECK_THAT(text_for(0775), Contains("chmod go-w"));
+  CHECK_THAT(text_for(0755), !Contains("chmod"));
+  CHECK_THAT(text_for(01777), !Contains("chmod"));  // as in /tmp: only its owner removes a file
 }
 
 TEST_CASE("a secret that exists is never replaced") {

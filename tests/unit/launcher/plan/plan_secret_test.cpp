@@ -63,6 +63,19 @@ TEST_CASE("a node with a secret joins a rendezvous that has MUNGE, except where 
   CHECK_FALSE(settings_of({"--rdzv-auth=required"}, machine).credentials);
 }
 
+TEST_CASE("a secret that is gone from its folder is missed") {
+  Machine machine;
+  machine.with("HOME", "/h");
+  CHECK(planned(two_nodes(), machine).warnings.empty());
+  machine.files.folder("/h/.config/ddprun");
+  CHECK(planned(two_nodes(), machine).warnings ==
+        Words{"/h/.config/ddprun/secret is gone, so this job runs without a secret: copy it there "
+              "again, or remove the folder: rm -r /h/.config/ddprun"});
+  CHECK(planned(two_nodes({"--rdzv-auth=munge"}), machine).warnings.empty());
+  machine.with_secret("/h/.config/ddprun/secret", "0123456789abcdef");
+  CHECK(planned(two_nodes(), machine).warnings.empty());
+}
+
 TEST_CASE("a dry run says whether MUNGE proves the nodes' user") {
   const auto text = [](const Words& words, const Machine& machine = {}) {
     Words all = two_nodes(words);
