@@ -54,6 +54,8 @@ struct AgentResult {
   int nodes = 1;                                  ///< of the last round
   bool culprit_is_here = true;                    ///< and not on another node
   int world_size = 0;                             ///< of the last round; 0: there was none
+  std::string store_addr;                         ///< of the last round's workers
+  std::uint16_t store_port = 0;                   ///< the same
   std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
   std::vector<RoundSummary> rounds;   ///< in order; of very many the first and the last ones
   int rounds_left_out = 0;            ///< between them

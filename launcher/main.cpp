@@ -176,11 +176,12 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   plan.agent.run_directory = plan.warden.run_directory = make_run_directory();
   plan.warden.title_room = title_room;
   const launcher::JobFacts facts{
-      plan.agent.run_id,        command,
-      current_folder(),         plan.program.python,
-      plan.agent.log_folder,    other_environment(plan.program.python),
-      has_value("PYTHON_EXEC"), has_value("PYTHONFAULTHANDLER") || has_value("PYTHONDEVMODE"),
-      plan.program.name,        plan.report.arguments};
+      plan.agent.run_id,          command,
+      current_folder(),           plan.program.python,
+      plan.agent.log_folder,      other_environment(plan.program.python),
+      has_value("PYTHON_EXEC"),   has_value("PYTHONFAULTHANDLER") || has_value("PYTHONDEVMODE"),
+      plan.program.name,          plan.report.arguments,
+      plan.agent.master_port == 0};
   const auto conclude = [&](const agent::AgentResult& result) {
     const int code = launcher::exit_code(result, plan.report.exit_code_rule);
     if (node != nullptr) return tell_launcher(result, code, plan, facts, *node);

@@ -151,6 +151,8 @@ void Agent::describe_last_round() {
   result_.first_rank = round.round.first_rank;
   result_.nodes = round.round.group_world_size;
   result_.world_size = round.round.world_size;
+  result_.store_addr = round.round.master_addr;
+  result_.store_port = round.round.master_port;
   result_.started = wall_time_of(round.started_at);
   result_.before_last_round = round.started_at - started_at_;
   result_.workers = workers();

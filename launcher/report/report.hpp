@@ -24,6 +24,7 @@ struct JobFacts {
   /// What stands behind it; empty for a program of ours, which says itself to which program an
   /// option belongs.
   std::vector<std::string> arguments = {};
+  bool chooses_store_port = false;  ///< the user has not named the port of the workers' store
 };
 
 /// The exit code of the job, from docs/exit-codes.md.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/describe.hpp"
+#include "base/endpoint.hpp"
 #include "base/exit_codes.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/options/option_table.hpp"
@@ -172,6 +173,20 @@ std::string about_misplaced_option(const proto::WorkerFailure& failure, const Jo
   return "";
 }
 
+/// PyTorch names the place to which it could not connect.
+std::string about_store(const agent::AgentResult& result, const proto::WorkerFailure& failure,
+                        const JobFacts& facts) {
+  if (result.nodes < 2 || !mentions(failure, {"client socket has "}) ||
+      !mentions(failure, {fmt::format(", {})", result.store_port)}))
+    return "";
+  return fmt::format(
+      "its node cannot reach the workers' store at {}: open that port between the nodes{}",
+      to_string(Endpoint(result.store_addr, result.store_port)),
+      facts.chooses_store_port
+          ? ", or let ddprun choose one that is open, with --port-range=FIRST:LAST"
+          : "");
+}
+
 }  // namespace
 
 bool mentions(const proto::WorkerFailure& failure, std::initializer_list<std::string_view> texts) {
@@ -228,6 +243,7 @@ std::vector<std::string> hints(const agent::AgentResult& result, const proto::Ve
     add(about_exit_code(culprit.exit.value));
     if (culprit.exit.value == kExitUsage) add(about_misplaced_option(culprit, facts));
   }
+  add(about_store(result, culprit, facts));
   if (result.newer_store_clients)
     add("the workers' PyTorch is newer than this ddprun: --worker-store=rank0");
   if (mentions(culprit, {"built without libuv", "build without libuv"}))

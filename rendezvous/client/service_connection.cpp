@@ -28,6 +28,9 @@ namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
 
+/// Until a connection is there: a first packet that was lost is sent again after 1 s and 3 s, and
+/// the whole attempt may take 5 s.
+constexpr std::chrono::seconds kConnectTime{4};
 /// Of what was asked for and listens: it answers at once, or is no rendezvous.
 constexpr std::chrono::seconds kHelloTime{3};
 /// Of one of several hosts, until its channel is open.
@@ -78,7 +81,7 @@ void ServiceConnection::try_host() {
     // A busy one has more time at every other attempt.
     host_timer_.expires_after(attempts_ % 2 == 0 ? kHelloTime : kHostTime);
     host_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
-      if (!ec && !is.expired()) next_host("no answer");
+      if (!ec && !is.expired()) next_host(why_silent());
     });
   }
   look_up();
@@ -139,6 +142,10 @@ void ServiceConnection::take_addresses(Result<Addresses> addresses) {
   std::rotate(found.begin(),
               found.end() - static_cast<std::ptrdiff_t>((attempts_ - 1) % found.size()),
               found.end());
+  hello_timer_.expires_after(kConnectTime);
+  hello_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
+    if (!ec && !is.expired() && !channel_) next_host(why_silent());
+  });
   if (hosts_.are_several()) ports_ = {*host.port};
   for (auto port = ports_.rbegin(); port != ports_.rend(); ++port) {
     for (const addrinfo* one : found) attempt_->left.push_back({one, *port});
@@ -178,6 +185,15 @@ void ServiceConnection::try_next() {
   attempt_->socket.async_wait(Wait::wait_write, [this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
     if (!ec && !is.expired()) established();
   });
+}
+
+/// Without an answer to the first packet nothing is known of the other side.
+std::string ServiceConnection::why_silent() const {
+  if (attempt_->trying.empty() || channel_) return "no answer";
+  const std::string port = std::to_string(attempt_->port);
+  return "no answer from " + to_string(Endpoint(attempt_->trying, attempt_->port)) +
+         ": a firewall drops the packets, or the host is down; try nc -vz " + attempt_->trying +
+         " " + port;
 }
 
 void ServiceConnection::established() {

@@ -111,6 +111,7 @@ class ServiceConnection {
   void next_host(const std::string& reason);
   bool goes_on_after(const proto::Refused& refused);
   void try_next();
+  [[nodiscard]] std::string why_silent() const;
   void established();
   void connect_failed(int error);
   void connect_to_own();

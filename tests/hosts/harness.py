@@ -209,7 +209,10 @@ class Host:
 
     def cut_towards(self, other):
         """What this host sends to the other gets lost; the other way works."""
-        self.neighbour(["replace", other.addr, "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "eth0"])
+        self.lose_packets_to(other.addr)
+
+    def lose_packets_to(self, addr):
+        self.neighbour(["replace", addr, "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "eth0"])
 
     def heal_towards(self, other):
         self.neighbour(["del", other.addr, "dev", "eth0"])

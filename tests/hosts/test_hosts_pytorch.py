@@ -56,6 +56,18 @@ class PyTorch(ReducingTest):
             self.assertEqual([rank.host for rank in ranks], ["node1", "node2"])
 
     @pytorch.with_each_torch
+    def test_a_store_behind_a_firewall_is_named_with_the_option_that_helps(self, torch):
+        hidden = "192.168.77.101"
+        with Hosts(2) as hosts:
+            hosts[0].add_addr(hidden)
+            hosts[1].lose_packets_to(hidden)
+            nodes = [self.start(torch, hosts, hosts[0], "--nnodes=2", *C10D, f"--local-addr={hidden}", script="impatient.py"),
+                     self.start(torch, hosts, hosts[1], "--nnodes=2", *C10D, script="impatient.py")]
+            self.finish(hosts, nodes, 100, status=1)
+            self.assertRegex(nodes[0].err, f"hint: its node cannot reach the workers' store at {hidden}:[0-9]+: open that port "
+                                           "between the nodes, or let ddprun choose one .* --port-range=FIRST:LAST")
+
+    @pytorch.with_each_torch
     def test_a_host_that_comes_later_takes_part_in_the_next_round(self, torch):
         with Hosts(3) as hosts:
             def start(host):

@@ -126,6 +126,14 @@ class Ports(HostsTest):
         with Hosts(2) as hosts:
             self.check_other_program(hosts, "http.server", sys.executable, "-m", "http.server", "29400")
 
+    def test_a_firewall_that_drops_packets_is_named_with_the_command_that_tests_it(self):
+        with Hosts(2) as hosts:
+            hosts[1].cut_towards(hosts[0])
+            node = hosts.ddprun(hosts[1], *TWO, "--rdzv-conf=join_timeout=6", MEETING_WORKER)
+            self.finish(hosts, [node], status=69)
+            self.assertIn("no answer from 192.168.77.1:29400: a firewall drops the packets, or the host is down; "
+                          "try nc -vz 192.168.77.1 29400", node.err, node)
+
     def test_a_second_node_rank_0_is_told_that_master_addr_is_not_its_own(self):
         with Hosts(2) as hosts:
             static = ["--nnodes=2", "--node-rank=0", "--master-addr=node1", HURRY]

@@ -57,6 +57,27 @@ TEST_CASE("unexplained failures of PyTorch, CUDA and shells come with a hint") {
   CHECK_FALSE(has(said(failed({false, 3, false})), "hint"));
 }
 
+TEST_CASE("a worker that cannot reach the store of its round names the port and what opens it") {
+  agent::AgentResult result = failed({false, 1, false});
+  result.nodes = 2;
+  result.store_addr = "10.77.1.2";
+  result.store_port = 39875;
+  result.finished.verdict->culprit.failure.last_lines = {
+      "torch.distributed.DistNetworkError: The client socket has timed out after 5000ms while "
+      "trying to connect to (10.77.1.2, 39875)."};
+  const std::string hint =
+      "hint: its node cannot reach the workers' store at 10.77.1.2:39875: open that port between "
+      "the nodes";
+  CHECK(has(said(result, {.chooses_store_port = true}),
+            hint + ", or let ddprun choose one that is open, with --port-range=FIRST:LAST\n"));
+  CHECK(has(said(result), hint + "\n"));
+  result.store_port = 29500;  // the program's own socket
+  CHECK_FALSE(has(said(result), "hint"));
+  result.store_port = 39875;
+  result.nodes = 1;
+  CHECK_FALSE(has(said(result), "hint"));
+}
+
 TEST_CASE("a crash of Python that left no stack names the variable that shows one") {
   launcher::JobFacts facts{.python = "/usr/bin/python3"};
   const std::string hint =
