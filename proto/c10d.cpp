@@ -74,6 +74,18 @@ std::string explain(const Refusal& refusal) {
           refusal.found, refusal.limit, refusal.found);
     case Why::left_unchecked:
       return "it had closed its end before its user could be seen, so its requests were not served";
+    case Why::store_full:
+      return fmt::format(
+          "the store is full: with this request it has {} bytes, and may have {} "
+          "(--max-store-bytes)",
+          refusal.found, refusal.limit);
+    case Why::share_full:
+      return fmt::format(
+          "with this request it fills {} bytes of the store, and one client may "
+          "fill {} (half of --max-store-bytes)",
+          refusal.found, refusal.limit);
+    case Why::no_store:
+      return "it asks for PyTorch's store, which is not served here (--no-store)";
   }
   return "unknown refusal";
 }

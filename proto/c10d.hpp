@@ -133,8 +133,11 @@ struct Refusal {
     handshake_too_late,     ///< no whole request within `limit` milliseconds
     other_user,             ///< belongs to the uid `found`; the store is the uid `limit`'s
     left_unchecked,         ///< closed its end before its user could be seen
+    store_full,             ///< with it all clients would fill `found` bytes, over `limit`
+    share_full,             ///< with it this client would fill `found` bytes, over `limit`
+    no_store,               ///< only the rendezvous is served here
   };
-  static constexpr std::size_t kReasons = static_cast<std::size_t>(Why::left_unchecked) + 1;
+  static constexpr std::size_t kReasons = static_cast<std::size_t>(Why::no_store) + 1;
   Why why = Why::none;
   std::uint64_t found = 0;
   std::uint64_t limit = 0;

@@ -47,8 +47,9 @@ constexpr std::array kPrograms = {
         "rdzvd",
         "listen|listen-timeout|allow-uid|secret-file|secret-dir|tls|tls-cert|tls-key|tls-ca|state-"
         "dir|journal|etcd-ca|etcd-cert|etcd-key|etcd-user|etcd-password-file|"
-        "no-old-dialect|max-clients|max-key-bytes|"
-        "max-value-bytes|max-list-elements|max-request-bytes|max-waited-keys|max-unread-bytes|"
+        "no-store|no-old-dialect|max-clients|max-key-bytes|"
+        "max-value-bytes|max-list-elements|max-request-bytes|max-store-bytes|max-waited-keys|max-"
+        "unread-bytes|"
         "max-tenant-jobs|max-tenant-nodes|handshake-timeout|log-level|stats-interval|status|fence|"
         "run-id|endpoint|json"},
 };

@@ -126,11 +126,18 @@ bool open_secrets(const std::string& folder, std::optional<SecretFolder>& secret
   return false;
 }
 
-std::string open_to_others(const Endpoint& bound, bool knows_agents) {
+/// Empty: nothing is.
+std::string open_to_others(const Endpoint& bound, bool serves_store, bool knows_agents) {
+  const std::string where = "listening on " + to_string(bound) + ": ";
+  if (!serves_store)
+    return knows_agents ? ""
+                        : where +
+                              "without a secret (--secret-file) every process that can reach "
+                              "this port can join and stop every job";
   return fmt::format(
-      "listening on {}: the store's protocol has no authentication, so every process that can "
-      "reach this port can read and change every key{}",
-      to_string(bound),
+      "{}the store's protocol has no authentication, so every process that can reach this port can "
+      "read and change every key{}",
+      where,
       knows_agents ? "" : "; without a secret (--secret-file) it can also join and stop every job");
 }
 
@@ -263,7 +270,8 @@ int run_daemon(const DaemonOptions& options) {
   if (!is_loopback(bound.host)) {
     const bool knows_agents = secrets || !options.secret.empty() ||
                               (options.encrypter && options.encrypter->checks_clients());
-    log.say(LogLevel::warning, open_to_others(bound, knows_agents));
+    const std::string open = open_to_others(bound, options.store.serves_store, knows_agents);
+    if (!open.empty()) log.say(LogLevel::warning, open);
   }
   {
     ServiceServerSettings settings = service_settings(options, log);

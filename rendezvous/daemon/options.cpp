@@ -31,6 +31,7 @@ constexpr const char* kDefaultHost = "127.0.0.1";
 constexpr std::uint16_t kDefaultPort = 29400;
 constexpr const char* kDefaultEndpoint = "127.0.0.1:29400";
 constexpr std::chrono::nanoseconds kNoTime{0};
+constexpr std::uint64_t kStoreBytesMax = 512ULL * 1024 * 1024;
 constexpr std::uint64_t kCountMax = std::uint64_t{1} << 40;
 
 /// What is read before it becomes DaemonOptions.
@@ -46,6 +47,7 @@ struct Texts {
   std::chrono::nanoseconds stats_interval{0};
   TlsTexts tls;
   bool no_old_dialect = false;
+  bool no_store = false;
 
   bool status = false;
   std::optional<std::string> fence;
@@ -84,6 +86,9 @@ void add_service_options(CommandLine& line, Texts& texts) {
             "started again with the same folder, the jobs continue without a restart. Keys of the "
             "store are not kept");
   add_etcd_options(line, texts.etcd);
+  line.flag("--no-store", texts.no_store,
+            "Serve no store: jobs of ddprun do not use it, only those of torchrun and other "
+            "programs do");
   line.flag("--no-old-dialect", texts.no_old_dialect,
             "Refuse clients of PyTorch 1.13 and 2.0: their dialect has no handshake");
 }
@@ -107,6 +112,7 @@ void add_observer_options(CommandLine& line, Texts& texts) {
 
 void add_limit_options(CommandLine& line, DaemonOptions& options, Texts& texts) {
   StoreSettings& store = options.store;
+  store.store_bytes_max = kStoreBytesMax;
   line.group("Limits");
   const auto add = [&](const char* name, std::uint64_t& value, const char* help) {
     line.number(name, value, 1, kCountMax, "N", help);
@@ -117,6 +123,9 @@ void add_limit_options(CommandLine& line, DaemonOptions& options, Texts& texts) 
   add("--max-value-bytes", store.request.value_bytes_max, "Length of a value in one request");
   add("--max-list-elements", store.request.list_elements_max, "Keys or pairs in one request");
   add("--max-request-bytes", store.request.request_bytes_max, "One request as a whole");
+  add("--max-store-bytes", store.store_bytes_max,
+      "Memory for all keys and values of the store, about; one client may fill half of it. A "
+      "client that sets more is closed");
   add("--max-waited-keys", store.waited_keys_max,
       "Keys that one client waits for at the same time");
   add("--max-unread-bytes", store.reply_backlog_bytes_max,
@@ -244,6 +253,7 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
   StoreSettings& store = options.store;
   store.handshake_timeout = ceil<milliseconds>(texts.handshake_timeout);
   store.accept_old_dialect = !texts.no_old_dialect;
+  store.serves_store = !texts.no_store;
   for (const std::string& user : texts.allow_uid) {
     if (user == "any") {
       store.check_uid = false;

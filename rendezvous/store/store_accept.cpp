@@ -113,7 +113,7 @@ void StoreLoop::add_client(UniqueFd fd, Clock::time_point now) {
   }
   connection.id = id;
   connection.fd = std::move(fd);
-  connection.checked = !peer_users_ && !settings_.on_control_client;
+  connection.checked = !peer_users_ && !settings_.on_control_client && settings_.serves_store;
   connection.watched = kReadEvents;
   connection.input = RequestStream(settings_.accept_old_dialect);
   if (settings_.handshake_timeout.count() > 0) {
@@ -165,6 +165,10 @@ bool StoreLoop::is_control(Connection& connection, bool ended) {
 /// Before the first bytes of a client are served: which user has it? False: it was closed.
 bool StoreLoop::may_use(Connection& connection) {
   connection.checked = true;
+  if (!settings_.serves_store) {
+    refuse(connection, {proto::c10d::Refusal::Why::no_store, 0, 0});
+    return false;
+  }
   if (!peer_users_) return true;
   const PeerUsers::Peer peer = peer_users_->ask(connection.fd.get());
   switch (peer.answer) {

@@ -1,5 +1,6 @@
 #include "rendezvous/store/store_core.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -18,6 +19,22 @@ namespace {
 /// A value that shrinks keeps its memory up to this size.
 constexpr std::size_t kKeptValueBytesMax = 4096;
 
+// What the allocator and the containers take beside the bytes themselves, about.
+constexpr std::uint64_t kNameBytes = 192;
+constexpr std::uint64_t kValueBytes = 80;
+constexpr std::uint64_t kQueueBytes = 700;
+constexpr std::uint64_t kShortBytes = 32;  // a number, or what a string has room for anyway
+
+constexpr std::uint64_t kUsualRequestBytes = 4096;
+constexpr std::uint64_t kUsualKeys = 100;
+constexpr std::uint64_t kUsualGrowth = 64 * 1024;
+static_assert(kUsualGrowth > kUsualKeys * 2 * kNameBytes + kQueueBytes + 2 * kUsualRequestBytes,
+              "no usual request needs more");
+
+std::uint64_t bytes_of_value(const SharedValue& value) {
+  return value ? kValueBytes + value->capacity() : 0;
+}
+
 }  // namespace
 
 StoreCore::~StoreCore() = default;
@@ -25,6 +42,13 @@ StoreCore::~StoreCore() = default;
 Refusal StoreCore::apply(ConnectionId connection, const Request& request, ReplyBuffer& reply,
                          std::vector<ConnectionId>& released) {
   released.clear();
+  if (const Refusal refusal = refuse_growth(connection, request)) return refusal;
+  requester_ = connection;
+  return carry_out(connection, request, reply, released);
+}
+
+Refusal StoreCore::carry_out(ConnectionId connection, const Request& request, ReplyBuffer& reply,
+                             std::vector<ConnectionId>& released) {
   if (request.old_dialect && !state(connection).waits.empty()) {
     return {Refusal::Why::request_while_waiting, 0, 0};
   }
@@ -99,7 +123,83 @@ Refusal StoreCore::apply(ConnectionId connection, const Request& request, ReplyB
 }
 
 void StoreCore::disconnect(ConnectionId connection) {
-  if (connection < connections_.size()) cancel_waits(connection);
+  if (connection >= connections_.size()) return;
+  cancel_waits(connection);
+  connections_[connection].account.reset();  // another client may get this number
+}
+
+// ---- memory ----
+
+void StoreCore::count(Name& name, std::uint64_t more, std::uint64_t less) {
+  const std::uint64_t change = more - less;  // wraps, and so do the sums
+  name.bytes += change;
+  bytes_ += change;
+  if (name.account) *name.account += change;
+}
+
+/// The name counts as the requester's from here on.
+void StoreCore::take_over(Name& name) {
+  if (bytes_max_ == std::numeric_limits<std::uint64_t>::max()) return;
+  Account& account = state(requester_).account;
+  if (account == nullptr) account = std::make_shared<std::uint64_t>(0);
+  if (name.account == account) return;
+  if (name.account) *name.account -= name.bytes;
+  name.account = account;
+  *account += name.bytes;
+}
+
+/// At most: whatever is there already is counted again, but for one key and its value.
+std::uint64_t StoreCore::growth_by(const Request& request) const {
+  switch (request.code) {
+    case Code::set:
+    case Code::compare_set:
+    case Code::add: {
+      const Name* name = find(request.key);
+      const std::uint64_t after = kNameBytes + kValueBytes + kShortBytes + request.size;
+      if (name == nullptr) return after;
+      const std::uint64_t before = kNameBytes + name->key.size() + bytes_of_value(name->value);
+      return after - std::min(after, before);
+    }
+    case Code::append: {
+      // A string that grows doubles its memory.
+      const Name* name = find(request.key);
+      const std::uint64_t before = name != nullptr && name->value ? name->value->capacity() : 0;
+      return kNameBytes + kValueBytes + request.size + before;
+    }
+    case Code::queue_push:
+      return kNameBytes + kQueueBytes + kValueBytes + request.size;
+    case Code::multi_set:
+      return request.list.size() * (kNameBytes + kValueBytes) + request.size;
+    case Code::barrier:
+      return kNameBytes + kValueBytes + kNameBytes + request.size;
+    case Code::wait: {
+      std::uint64_t missing = 0;
+      for (const std::string_view key : request.list) {
+        const Name* name = find(key);
+        if (name == nullptr || !name->present()) missing += 2 * kNameBytes + key.size();
+      }
+      return missing;
+    }
+    default:
+      return 0;
+  }
+}
+
+Refusal StoreCore::refuse_growth(ConnectionId connection, const Request& request) const {
+  const std::uint64_t share = bytes_max_ / kShare;
+  const Account none;
+  const Account& account =
+      connection < connections_.size() ? connections_[connection].account : none;
+  const std::uint64_t own = account ? *account : 0;
+  // A usual request in a store that is far from full needs no look-up for this.
+  const bool is_usual = request.size <= kUsualRequestBytes && request.list.size() <= kUsualKeys &&
+                        request.code != Code::append;
+  if (is_usual && own + kUsualGrowth <= share && bytes_ + kUsualGrowth <= bytes_max_) return {};
+  const std::uint64_t growth = growth_by(request);
+  if (growth == 0) return {};
+  if (own + growth > share) return {Refusal::Why::share_full, own + growth, share};
+  if (bytes_ + growth > bytes_max_) return {Refusal::Why::store_full, bytes_ + growth, bytes_max_};
+  return {};
 }
 
 StoreCore::Name* StoreCore::find(std::string_view key) const {
@@ -111,24 +211,31 @@ StoreCore::Name& StoreCore::find_or_add(std::string_view key) {
   if (Name* const known = find(key)) return *known;
   auto name = std::make_unique<Name>(key);
   Name& made = *name;
+  count(made, kNameBytes + key.size());
+  take_over(made);
   names_.emplace(made.key, std::move(name));
   return made;
 }
 
 void StoreCore::drop_if_unused(Name& name) {
-  if (!name.present() && name.waiters.empty()) names_.erase(names_.find(name.key));
+  if (name.present() || !name.waiters.empty()) return;
+  count(name, 0, name.bytes);
+  names_.erase(names_.find(name.key));
 }
 
 void StoreCore::store(Name& name, std::string_view bytes) {
   if (name.value == nullptr) ++key_count_;
-  const bool reusable =
-      name.value != nullptr && name.value.use_count() == 1 &&
-      (bytes.size() >= name.value->capacity() / 2 || name.value->capacity() <= kKeptValueBytesMax);
+  const std::uint64_t before = bytes_of_value(name.value);
+  const std::size_t capacity = name.value != nullptr ? name.value->capacity() : 0;
+  const bool reusable = name.value != nullptr && name.value.use_count() == 1 &&
+                        bytes.size() <= capacity &&
+                        (bytes.size() >= capacity / 2 || capacity <= kKeptValueBytesMax);
   if (reusable) {
     name.value->assign(bytes);
   } else {
     name.value = std::make_shared<std::string>(bytes);
   }
+  count(name, bytes_of_value(name.value), before);
 }
 
 /// False, and nothing changed, if the value is not a number. The sum wraps in two's complement.
@@ -151,6 +258,7 @@ void StoreCore::set(std::string_view key, std::string_view value,
                     std::vector<ConnectionId>& released) {
   Name& name = find_or_add(key);
   store(name, value);
+  take_over(name);
   release_all(name, released);
 }
 
@@ -169,6 +277,7 @@ void StoreCore::compare_set(const Request& request, ReplyBuffer& reply,
   }
   if (name == nullptr) name = &find_or_add(request.key);
   store(*name, request.desired);
+  take_over(*name);
   reply.append_value(name->value);
   release_all(*name, released);
 }
@@ -179,10 +288,13 @@ void StoreCore::append(const Request& request, std::vector<ConnectionId>& releas
   if (value == nullptr) {
     store(name, request.value);
   } else {
+    const std::uint64_t before = bytes_of_value(value);
     if (value.use_count() > 1)
       value = std::make_shared<std::string>(*value);  // unsent replies hold the old one
     value->append(request.value);
+    count(name, bytes_of_value(value), before);
   }
+  take_over(name);
   release_all(name, released);
 }
 
@@ -206,6 +318,7 @@ bool StoreCore::all_present(const List& keys) const {
 bool StoreCore::erase(std::string_view key) {
   Name* name = find(key);
   if (name == nullptr || name->value == nullptr) return false;
+  count(*name, 0, bytes_of_value(name->value));
   name->value.reset();
   --key_count_;
   drop_if_unused(*name);
@@ -221,8 +334,13 @@ void StoreCore::list_keys(ReplyBuffer& reply) const {
 
 void StoreCore::queue_push(const Request& request, std::vector<ConnectionId>& released) {
   Name& name = find_or_add(request.key);
-  if (!name.queue) name.queue = std::make_unique<std::deque<SharedValue>>();
+  if (!name.queue) {
+    name.queue = std::make_unique<std::deque<SharedValue>>();
+    count(name, kQueueBytes);
+  }
   name.queue->push_back(std::make_shared<std::string>(request.value));
+  count(name, bytes_of_value(name.queue->back()));
+  take_over(name);
   release_first(name, released);
 }
 
@@ -235,8 +353,10 @@ void StoreCore::queue_pop(std::string_view key, ReplyBuffer& reply) {
   std::deque<SharedValue>& queue = *name->queue;
   reply.append_u64(queue.size());  // the length before the pop
   reply.append_value(queue.front());
+  count(*name, 0, bytes_of_value(queue.front()));
   queue.pop_front();
   if (queue.empty()) {
+    count(*name, 0, kQueueBytes);
     name->queue.reset();
     drop_if_unused(*name);
   }

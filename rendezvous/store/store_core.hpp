@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,8 +25,12 @@ using ConnectionId = std::uint32_t;
 
 class StoreCore {
  public:
-  explicit StoreCore(std::uint64_t waited_keys_max = proto::c10d::Limits{}.list_elements_max)
-      : waited_keys_max_(waited_keys_max) {}
+  /// One client alone may fill this part of the bytes that all may fill.
+  static constexpr std::uint64_t kShare = 2;
+
+  explicit StoreCore(std::uint64_t waited_keys_max = proto::c10d::Limits{}.list_elements_max,
+                     std::uint64_t bytes_max = std::numeric_limits<std::uint64_t>::max())
+      : waited_keys_max_(waited_keys_max), bytes_max_(bytes_max) {}
   StoreCore(const StoreCore&) = delete;
   StoreCore& operator=(const StoreCore&) = delete;
   ~StoreCore();
@@ -44,6 +49,8 @@ class StoreCore {
   [[nodiscard]] std::uint64_t key_count() const { return key_count_; }
   /// Waits that are open, of all connections.
   [[nodiscard]] std::uint64_t wait_count() const { return wait_count_; }
+  /// Memory of all that is kept, about.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   /// Names that the core holds memory for: with a value, a queue or a waiter.
   [[nodiscard]] std::uint64_t name_count() const { return names_.size(); }
 
@@ -60,6 +67,9 @@ class StoreCore {
   };
   using Interests = boost::intrusive::list<Interest, boost::intrusive::constant_time_size<false>>;
 
+  /// Memory of the names of one client, which may have left.
+  using Account = std::shared_ptr<std::uint64_t>;
+
   /// All that goes by one name: value and queue are independent of each other.
   struct Name {
     explicit Name(std::string_view its_key) : key(its_key) {}
@@ -68,6 +78,8 @@ class StoreCore {
     SharedValue value;
     std::unique_ptr<std::deque<SharedValue>> queue;  ///< absent when empty
     Interests waiters;
+    std::uint64_t bytes = 0;  ///< memory of all of this but the waiters, about
+    Account account;          ///< of the client that made it or set it last; null: not counted
 
     [[nodiscard]] bool present() const { return value != nullptr || queue != nullptr; }
   };
@@ -88,7 +100,15 @@ class StoreCore {
   struct Connection {
     std::vector<std::unique_ptr<Wait>> waits;
     std::uint64_t waited_keys = 0;
+    Account account;  ///< null: it has no names
   };
+  proto::c10d::Refusal carry_out(ConnectionId connection, const proto::c10d::Request& request,
+                                 ReplyBuffer& reply, std::vector<ConnectionId>& released);
+  void count(Name& name, std::uint64_t more, std::uint64_t less = 0);
+  void take_over(Name& name);
+  [[nodiscard]] std::uint64_t growth_by(const proto::c10d::Request& request) const;
+  [[nodiscard]] proto::c10d::Refusal refuse_growth(ConnectionId connection,
+                                                   const proto::c10d::Request& request) const;
   [[nodiscard]] Name* find(std::string_view key) const;
   Name& find_or_add(std::string_view key);
   void drop_if_unused(Name& name);
@@ -120,7 +140,10 @@ class StoreCore {
   Connection& state(ConnectionId connection);
 
   const std::uint64_t waited_keys_max_;
+  const std::uint64_t bytes_max_;
+  ConnectionId requester_ = 0;
   Names names_;
+  std::uint64_t bytes_ = 0;
   std::uint64_t key_count_ = 0;
   std::uint64_t wait_count_ = 0;
   std::vector<Connection> connections_;

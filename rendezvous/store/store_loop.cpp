@@ -51,7 +51,7 @@ bool send_from(ReplyBuffer& replies, int fd) {
 StoreLoop::StoreLoop(UniqueFd listener, StoreSettings settings)
     : settings_(std::move(settings)),
       listener_(std::move(listener)),
-      core_(settings_.waited_keys_max),
+      core_(settings_.waited_keys_max, settings_.store_bytes_max),
       read_buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)),
       warnings_(kWarningKinds) {
   if (settings_.check_uid) peer_users_.emplace(settings_.allowed_uids);
@@ -194,8 +194,11 @@ void StoreLoop::serve(Connection& connection, std::string_view bytes) {
     if (!released_.empty()) release(connection.id);
     return !refusal && replies(connection).size() <= settings_.reply_backlog_bytes_max;
   };
+  kept_bytes_ -= connection.input.kept_bytes();
   const RequestStream::State state = connection.input.take(bytes, settings_.request, serve_request);
+  kept_bytes_ += connection.input.kept_bytes();
   if (state == RequestStream::State::refused) refusal = connection.input.refusal();
+  if (!refusal) refusal = refuse_incomplete(connection);
   if (connection.newcomer && connection.input.greeted()) greeted(connection);
   if (!send_replies(connection)) {
     replies_.clear();
@@ -206,6 +209,17 @@ void StoreLoop::serve(Connection& connection, std::string_view bytes) {
     connection.paused = state == RequestStream::State::stopped;
     watch(connection);
   }
+}
+
+/// A request takes memory before it is whole, too.
+proto::c10d::Refusal StoreLoop::refuse_incomplete(const Connection& connection) const {
+  const std::uint64_t own = connection.input.kept_bytes();
+  const std::uint64_t share = settings_.store_bytes_max / StoreCore::kShare;
+  if (own == 0) return {};
+  if (own > share) return {proto::c10d::Refusal::Why::share_full, own, share};
+  const std::uint64_t all = core_.bytes() + kept_bytes_;
+  if (all <= settings_.store_bytes_max) return {};
+  return {proto::c10d::Refusal::Why::store_full, all, settings_.store_bytes_max};
 }
 
 /// Sends what was gathered for a client; what its socket does not take becomes its backlog.
@@ -264,6 +278,7 @@ UniqueFd StoreLoop::let_go(Connection& connection) {
   // execs, and epoll would go on reporting it under a number that is in use again.
   control(EPOLL_CTL_DEL, connection.fd.get(), 0, 0);
   core_.disconnect(connection.id);
+  kept_bytes_ -= connection.input.kept_bytes();
   connection.newcomers.unlink();
   closed_.push_back(connection.id);
   UniqueFd fd = std::move(connection.fd);

@@ -107,6 +107,7 @@ class StoreLoop {
   void read(Connection& connection, bool ended);
   void serve(Connection& connection, std::string_view bytes);
   void release(ConnectionId requester);
+  [[nodiscard]] proto::c10d::Refusal refuse_incomplete(const Connection& connection) const;
   ReplyBuffer& replies(Connection& connection) {
     return connection.backlog ? *connection.backlog : replies_;
   }
@@ -146,6 +147,7 @@ class StoreLoop {
   std::unique_ptr<char[]> read_buffer_;  ///< shared by all connections
   ReplyBuffer replies_;                  ///< to the connection at hand, if it has no backlog
   std::vector<ConnectionId> released_;
+  std::uint64_t kept_bytes_ = 0;  ///< of requests that are not whole, of all connections
   bool old_dialect_seen_ = false;
   WarningLimiter warnings_;
   Newcomers newcomers_;  ///< links between connections_, hence behind them

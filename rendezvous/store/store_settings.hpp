@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,12 @@ struct StoreSettings {
   /// Replies that a client has not read. Above it, that client's further requests stay unread until
   /// all are sent.
   std::uint64_t reply_backlog_bytes_max = 1024 * 1024;
+  /// Memory for keys, values, queues, waits and incomplete requests of all clients together; one
+  /// client may fill a part of it (StoreCore::kShare). A request beyond it closes its connection.
+  /// Not limited where all clients are of one job, which may fill what it likes.
+  std::uint64_t store_bytes_max = std::numeric_limits<std::uint64_t>::max();
+  /// False: clients of a store are closed, and only those of `on_control_client` are served.
+  bool serves_store = true;
   /// Clients that are connected at the same time. More of them wait in the kernel's queue until one
   /// leaves, as they do when the process has no descriptor left.
   std::uint64_t connections_max = 1'000'000;

@@ -5,6 +5,15 @@ namespace ddprun::rdzv {
 
 using proto::c10d::Refusal;
 
+namespace {
+
+constexpr std::uint64_t kWaitBytes = 128;      // of one wait, beside the keys
+constexpr std::uint64_t kWaitedKeyBytes = 48;  // of each of its keys
+
+std::uint64_t bytes_of_wait(std::size_t keys) { return kWaitBytes + keys * kWaitedKeyBytes; }
+
+}  // namespace
+
 StoreCore::Connection& StoreCore::state(ConnectionId connection) {
   if (connection >= connections_.size()) connections_.resize(connection + 1);
   return connections_[connection];
@@ -64,6 +73,7 @@ void StoreCore::open_wait(ConnectionId connection, std::span<Name* const> missin
     waiters.push_back(interest);
   }
   owner.waited_keys += wait->interests.size();
+  bytes_ += bytes_of_wait(wait->interests.size());
   owner.waits.push_back(std::move(wait));
   ++wait_count_;
 }
@@ -72,6 +82,7 @@ void StoreCore::open_wait(ConnectionId connection, std::span<Name* const> missin
 void StoreCore::close_wait(Wait& wait) {
   Connection& owner = connections_[wait.connection];
   owner.waited_keys -= wait.interests.size();
+  bytes_ -= bytes_of_wait(wait.interests.size());
   --wait_count_;
   const std::size_t index = wait.index;
   owner.waits.back()->index = index;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/endpoint.hpp"
+#include "proto/c10d_write.hpp"
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/daemon/listen.hpp"
 #include "rendezvous/store/store_server.hpp"
@@ -119,6 +120,60 @@ TEST_CASE("limits and users of rdzvd's options are in force") {
   const ChildResult result = daemon.stop();
   CHECK(result.status == 0);
   CHECK(contains(result.err, "a key length of 21 is over the limit of 10"));
+}
+
+TEST_CASE("a client that fills the store of rdzvd is closed, and others are served") {
+  Rdzvd daemon({"--listen=127.0.0.1:0", "--max-store-bytes=1000000"});
+  StoreClient greedy = daemon.client();
+  for (int i = 0; i < 20; ++i)
+    static_cast<void>(greedy.set("k" + std::to_string(i), std::string(100'000, 'x'), soon()));
+  CHECK(greedy.key_count(soon()).has_error());
+  StoreClient other = daemon.client();
+  CHECK(other.set("other", "v", soon()));
+  CHECK(other.key_count(soon()).value() == 5);
+  const ChildResult result = daemon.stop();
+  CHECK(result.status == 0);
+  CHECK(contains(result.err, "with this request it fills 5"));
+  CHECK(contains(result.err, "one client may fill 500000 (half of --max-store-bytes)"));
+}
+
+TEST_CASE("requests that are not whole count for the memory of the store, too") {
+  Rdzvd daemon({"--listen=127.0.0.1:0", "--max-store-bytes=10000000"});
+  const auto send_part = [](RawClient& client) {
+    std::string bytes;
+    proto::c10d::RequestWriter writer(bytes);
+    writer.validate();
+    writer.set("/k", std::string(4'000'000, 'x'));
+    bytes.pop_back();
+    client.send(bytes);
+  };
+  RawClient first(daemon.port);
+  RawClient second(daemon.port);
+  RawClient third(daemon.port);
+  send_part(first);
+  send_part(second);
+  send_part(third);
+  CHECK(daemon.child.wait_for([](const std::string&, const std::string& err) {
+    return contains(err, "the store is full: with this request it has 10");
+  }));
+  CHECK(daemon.client().add("n", 1, soon()).value() == 1);
+  CHECK(daemon.stop().status == 0);
+}
+
+TEST_CASE("rdzvd without a store serves the rendezvous alone") {
+  Rdzvd daemon({"--listen=127.0.0.1:0", "--no-store"});
+  {
+    RawClient client(daemon.port);
+    std::string bytes;
+    proto::c10d::RequestWriter(bytes).validate();
+    client.send(bytes);
+    CHECK(client.closed());
+  }
+  CHECK(run(rdzvd_command({"--status", "--endpoint=" + daemon.first_line})).status == 0);
+  const ChildResult result = daemon.stop();
+  CHECK(result.status == 0);
+  CHECK(contains(result.err, "it asks for PyTorch's store, which is not served here (--no-store)"));
+  CHECK(contains(run(rdzvd_command({"--help"})).out, "--no-store"));
 }
 
 TEST_CASE("a host that never resolves is an error at the deadline, with one warning before") {

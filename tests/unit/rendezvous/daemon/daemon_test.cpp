@@ -103,6 +103,8 @@ TEST_CASE("without options rdzvd serves its own user on loopback") {
   CHECK(options.log_level == LogLevel::warning);
   CHECK(options.store.check_uid);
   CHECK(options.store.accept_old_dialect);
+  CHECK(options.store.serves_store);
+  CHECK(options.store.store_bytes_max == 512 * 1024 * 1024);
   CHECK(options.store.handshake_timeout == 60s);
   CHECK(options.stats_interval == 0s);
 }
@@ -112,7 +114,8 @@ TEST_CASE("options of rdzvd reach the settings of the store") {
       {"--listen", "[::1]:0", "--allow-uid=1001,root", "--allow_uid=1002", "--no-old-dialect",
        "--max-clients=5", "--max-key-bytes=100", "--max-value-bytes=200", "--max-list-elements=7",
        "--max-request-bytes=4000", "--max-waited-keys=8", "--max-unread-bytes=9",
-       "--handshake-timeout=0.5", "--listen-timeout=2", "--log-level=info", "--stats-interval=10"});
+       "--max-store-bytes=10", "--no-store", "--handshake-timeout=0.5", "--listen-timeout=2",
+       "--log-level=info", "--stats-interval=10"});
   CHECK(options.listen == Endpoint{"::1", 0});
   CHECK(options.store.allowed_uids == std::vector<uid_t>{1001, 0, 1002});
   CHECK(options.store.check_uid);
@@ -123,6 +126,8 @@ TEST_CASE("options of rdzvd reach the settings of the store") {
   CHECK(options.store.request.list_elements_max == 7);
   CHECK(options.store.request.request_bytes_max == 4000);
   CHECK(options.store.waited_keys_max == 8);
+  CHECK(options.store.store_bytes_max == 10);
+  CHECK_FALSE(options.store.serves_store);
   CHECK(options.store.reply_backlog_bytes_max == 9);
   CHECK(options.store.handshake_timeout == 500ms);
   CHECK(options.listen_timeout == 2s);

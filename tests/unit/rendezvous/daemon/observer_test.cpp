@@ -103,8 +103,8 @@ TEST_CASE("options for serving are refused in a question") {
   const NoSecrets none;
   for (const std::string option :
        {"--listen=1", "--listen-timeout=1", "--allow-uid=any", "--state-dir=x",
-        "--journal=etcd://h", "--no-old-dialect", "--max-clients=1", "--max-unread-bytes=1",
-        "--handshake-timeout=1", "--stats-interval=1"}) {
+        "--journal=etcd://h", "--no-old-dialect", "--no-store", "--max-clients=1",
+        "--max-unread-bytes=1", "--handshake-timeout=1", "--stats-interval=1"}) {
     const std::string line =
         option.substr(0, option.find('=')) + ": only for serving, not for --status or --fence; ";
     CHECK(contains(refused({"--status", option}), line));

@@ -29,7 +29,7 @@ inline std::string drain(rdzv::ReplyBuffer& replies) {
 class PureStore {
  public:
   explicit PureStore(rdzv::StoreSettings settings = {})
-      : settings_(settings), core_(settings.waited_keys_max) {}
+      : settings_(settings), core_(settings.waited_keys_max, settings.store_bytes_max) {}
 
   /// Client `id` sends `bytes`; a client that has sent nothing before has just connected.
   void send(rdzv::ConnectionId id, std::string_view bytes) {
