@@ -1,6 +1,7 @@
 #include "launcher/options/option_table.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "launcher/options/option_rows.hpp"
 
@@ -45,6 +46,22 @@ std::vector<std::string> spellings(const OptionRow& row) {
   for (const auto alias : words_of(row.aliases)) add(alias);
   if (row.short_name != '\0') all.push_back(std::string("-") + row.short_name);
   return all;
+}
+
+const OptionRow* option_spelled(std::string_view spelling) {
+  if (!spelling.starts_with("--")) return nullptr;
+  for (const OptionRow& row : option_table()) {
+    const auto all = spellings(row);
+    if (std::find(all.begin(), all.end(), spelling) != all.end()) return &row;
+  }
+  return nullptr;
+}
+
+bool only_launchers_have(const OptionRow& row) {
+  constexpr std::array<std::string_view, 4> kNames = {"nnodes", "node-rank", "max-restarts",
+                                                      "standalone"};
+  return row.name.starts_with("nproc") || row.name.starts_with("rdzv") ||
+         std::find(kNames.begin(), kNames.end(), row.name) != kNames.end();
 }
 
 std::vector<std::string_view> choices_of(const OptionRow& row) { return words_of(row.choices); }

@@ -105,6 +105,13 @@ std::string_view group_title(OptionGroup group);
 /// one.
 std::vector<std::string> spellings(const OptionRow& row);
 
+/// The row with this spelling, `--nproc_per_node`, without a value; null: it is no option of
+/// ddprun.
+const OptionRow* option_spelled(std::string_view spelling);
+
+/// Whether launchers have this option, and hardly any program that they start.
+bool only_launchers_have(const OptionRow& row);
+
 /// `choices` taken apart.
 std::vector<std::string_view> choices_of(const OptionRow& row);
 

@@ -6,6 +6,7 @@
 
 #include "launcher/plan/plan_parts.hpp"
 #include "launcher/program/local_rank_argument.hpp"
+#include "launcher/program/options_behind.hpp"
 #include "proto/environment_names.hpp"
 
 namespace ddprun::launcher {
@@ -122,6 +123,31 @@ std::vector<std::string> arguments_of(const ProgramChoice& program, int local_ra
   return argv;
 }
 
+/// What the workers execute, and what to say about it.
+Outcome<void> plan_program(const LaunchOptions& options, const Environment& environment,
+                           const Probes& probes, LaunchPlan& plan) {
+  const ProgramRequest request{.program = options.program,
+                               .arguments = options.arguments,
+                               .module = options.module,
+                               .no_python = options.no_python,
+                               .python = options.run_path,
+                               .executable_folder = probes.executable_folder};
+  auto program = resolve_program(request, environment, *probes.files);
+  if (!program) return program.error();
+  plan.program = std::move(*program);
+  if (plan.program.kind != ProgramChoice::Kind::bundled) plan.report.arguments = options.arguments;
+  if (auto warning = launcher_options_behind(plan.program, options.arguments.size(), *probes.files);
+      !warning.empty()) {
+    plan.warnings.push_back(std::move(warning));
+  }
+  if (auto note = add_local_rank_argument(plan.program, options.arguments.size(),
+                                          options.local_rank_argument, *probes.files);
+      !note.empty()) {
+    plan.notes.push_back(std::move(note));
+  }
+  return {};
+}
+
 spdlog::level::level_enum log_level(LogLevel level) {
   constexpr std::array kLevels = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
                                   spdlog::level::warn,  spdlog::level::err,   spdlog::level::off};
@@ -146,21 +172,8 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& env
   plan_end_of_job(options, environment, plan);
   plan_rounds(options, environment, plan);
 
-  const ProgramRequest request{.program = options.program,
-                               .arguments = options.arguments,
-                               .module = options.module,
-                               .no_python = options.no_python,
-                               .python = options.run_path,
-                               .executable_folder = probes.executable_folder};
-  auto program = resolve_program(request, environment, *probes.files);
-  if (!program) return program.error();
-  plan.program = std::move(*program);
-  if (plan.program.kind != ProgramChoice::Kind::bundled) plan.report.arguments = options.arguments;
-  if (auto note = add_local_rank_argument(plan.program, options.arguments.size(),
-                                          options.local_rank_argument, *probes.files);
-      !note.empty()) {
-    plan.notes.push_back(std::move(note));
-  }
+  if (const auto found = plan_program(options, environment, probes, plan); !found)
+    return found.error();
 
   const auto cuda_visible_devices = lookup(environment, proto::env::kCudaVisibleDevices);
   auto group = workers_and_devices(options, cuda_visible_devices, probes);

@@ -118,21 +118,6 @@ std::string about_exit_code(int code) {
   }
 }
 
-/// Null: it is no option of ddprun.
-const OptionRow* own_option(const std::string& typed) {
-  for (const OptionRow& row : option_table()) {
-    const auto all = spellings(row);
-    if (typed.starts_with("--") && std::find(all.begin(), all.end(), typed) != all.end())
-      return &row;
-  }
-  return nullptr;
-}
-
-/// Whether it is hardly an option of the program, too.
-bool only_of_launchers(const OptionRow& option) {
-  return option.name.starts_with("nproc") || option.name.starts_with("rdzv");
-}
-
 /// Whether the line has it as a whole: --output, and not --output-format.
 bool has_option(std::string_view line, std::string_view option) {
   for (auto at = line.find(option); at != line.npos; at = line.find(option, at + 1)) {
@@ -161,10 +146,10 @@ bool is_unknown(const proto::WorkerFailure& failure, const std::string& option) 
 std::string about_misplaced_option(const proto::WorkerFailure& failure, const JobFacts& facts) {
   for (const std::string& argument : facts.arguments) {
     const std::string typed = argument.substr(0, argument.find('='));
-    const OptionRow* option = own_option(typed);
+    const OptionRow* option = option_spelled(typed);
     if (option == nullptr) continue;
     const bool was_read = !failure.last_lines.empty();
-    if (was_read ? !is_unknown(failure, typed) : !only_of_launchers(*option)) continue;
+    if (was_read ? !is_unknown(failure, typed) : !only_launchers_have(*option)) continue;
     return fmt::format(
         "{0} stands behind {1}, so ddprun passed it to {1}; options of ddprun stand before the "
         "program",

@@ -182,7 +182,7 @@ TEST_CASE("an option of ddprun that stands behind the program is named, if that 
       facts.arguments = {option};
       CHECK(has(said(result, facts), "stands behind train.py"));
     }
-    facts.arguments = {"--output=x", "--nnodes=2", "--node_rank=0"};
+    facts.arguments = {"--output=x", "--master_addr=a", "--seed=0"};
     CHECK_FALSE(has(said(result, facts), "hint"));
   }
   SECTION("with any other exit code it is not the cause") {
