@@ -68,16 +68,6 @@ OtherNames other_names(const OptionText& option) {
   return others;
 }
 
-std::string option_entry(const OptionText& option) {
-  OtherNames others = other_names(option);
-  others.short_name.resize(4, ' ');
-  std::string right = option.help;
-  if (!option.default_text.empty()) right += " (default: " + option.default_text + ")";
-  if (!others.long_names.empty()) right += "; also " + others.long_names;
-  if (!option.no_effect.empty()) right += "; no effect: " + option.no_effect;
-  return entry(others.short_name + option.names.front() + value_hint(option), right, kHelpColumn);
-}
-
 std::string section(const TextSection& section) {
   std::size_t widest = 0;
   for (const auto& [term, meaning] : section.terms) widest = std::max(widest, term.size());
@@ -89,7 +79,7 @@ std::string section(const TextSection& section) {
 std::string option_group(const ProgramText& program, std::string_view title) {
   std::string text;
   for (const auto& option : program.options) {
-    if (option.group == title) text += option_entry(option);
+    if (option.group == title) text += help_entry(option);
   }
   return text.empty() ? text : "\n" + std::string(title) + "\n" + text;
 }
@@ -105,6 +95,20 @@ std::string value_hint(const OptionText& option) {
   }
   if (option.value_optional) return "[=" + hint + "]";
   return hint.empty() ? "" : "=" + hint;
+}
+
+std::string help_entry(const OptionText& option) {
+  OtherNames others = other_names(option);
+  others.short_name.resize(4, ' ');
+  std::string right = option.help;
+  if (!option.default_text.empty()) right += " (default: " + option.default_text + ")";
+  if (!others.long_names.empty()) right += "; also " + others.long_names;
+  if (!option.no_effect.empty()) right += "; no effect: " + option.no_effect;
+  return entry(others.short_name + option.names.front() + value_hint(option), right, kHelpColumn);
+}
+
+std::string help_entry(std::string_view typed, std::string_view meaning) {
+  return entry(std::string(4, ' ') + std::string(typed), meaning, kHelpColumn);
 }
 
 std::string help(const ProgramText& program) {

@@ -12,7 +12,9 @@ namespace ddprun {
 /// Of the option --help in all our programs.
 inline constexpr std::string_view kTopicPlaceholder = "TOPIC";
 inline constexpr std::string_view kHelpOfHelp =
-    "Print all options; --help=TOPIC: one group or one option";
+    "--help prints all options, --help=TOPIC a group, an option, or those with this word; -h the "
+    "most "
+    "common ones";
 
 /// The words of the groups, then of the sections, each once: `workers`, `streams`, `exit`.
 std::vector<std::string> group_topics(const ProgramText& program);
@@ -34,8 +36,9 @@ struct TopicHelp {
 /// blanks are the same as lower case and dashes. Empty: no group and no option has this name.
 std::string help_of_topic(const ProgramText& program, std::string_view topic);
 
-/// The same for what follows --help=, where less is enough if it is clear: the singular of a group,
-/// or a part of the name of one option.
+/// The same for what follows --help=, where less is enough: the singular of a group, else words
+/// that are looked for in the names of the options and then in their texts and the sections'. All
+/// that has them is shown; an option without effect comes last.
 TopicHelp topic_help(const ProgramText& program, std::string_view topic);
 
 }  // namespace ddprun

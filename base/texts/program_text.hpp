@@ -66,6 +66,8 @@ struct ProgramText {
   /// After the name in the page's first line.
   std::string purpose{};
   std::string synopsis{};
+  /// What -h prints, about 25 lines; empty: all of the help.
+  std::string short_help{};
   /// One paragraph a line.
   std::string description{};
   std::vector<Term> examples{};
@@ -99,6 +101,12 @@ std::string help(const ProgramText& program);
 
 /// One group or section as `help` shows it, with its heading. Empty: it has no such title.
 std::string help_part(const ProgramText& program, std::string_view title);
+
+/// One option as `help` shows it.
+std::string help_entry(const OptionText& option);
+
+/// Something else to type, in the same two columns.
+std::string help_entry(std::string_view typed, std::string_view meaning);
 
 /// One option with all that its manual page has: sentences, default, variable, example.
 std::string help_of_option(const OptionText& option);

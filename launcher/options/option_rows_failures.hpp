@@ -151,7 +151,8 @@ inline constexpr std::array kFailureRows = {
         .placeholder = "SECONDS",
         .help = "Treat a worker as hung if it reports no progress for this long",
         .more =
-            "ddprun watches only workers that report progress, from their first report on. train "
+            "This finds hangs. ddprun watches only workers that report progress, from their first "
+            "report on. train "
             "reports progress. Other programs write to the file that DDPRUN_PROGRESS_FILE names: "
             "in C and C++ with ddprun_progress.h, in Python with the lines of docs/progress.md. "
             "The report shows the stacks of the worker that is furthest behind. SECONDS must be "

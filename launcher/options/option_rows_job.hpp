@@ -35,7 +35,8 @@ inline constexpr std::array kJobRows = {
         .placeholder = "N|MIN:MAX",
         .help = "Number of machines (nodes) of the job; type this command on each",
         .more =
-            "With MIN:MAX the job starts when MAX nodes have joined, or 30 s (last_call_timeout) "
+            "With MIN:MAX (an elastic job) it starts when MAX nodes have joined, or 30 s "
+            "(last_call_timeout) "
             "after MIN have joined. It goes on as long as MIN are left, and accepts new nodes up "
             "to MAX (--grow-delay). Several nodes meet at --rdzv-endpoint or --master-addr. Under "
             "Slurm, srun --ntasks-per-node=1 ddprun PROGRAM needs none of these options.",

@@ -65,11 +65,11 @@ inline constexpr std::array kOwnRows = {
         .type = ValueType::optional_topic,
         .group = OptionGroup::ourselves,
         .placeholder = kTopicPlaceholder,
-        .help = "--help prints all options, --help=TOPIC a group or an option, -h the most common "
-                "ones",
+        .help = kHelpOfHelp,
         .more = "--help=streams shows the options of one group, --help=tee one option with an "
                 "example. --help names the groups at its end. If a group and an option have the "
-                "same name, both are shown; --help=--gpus shows only the option.",
+                "same name, both are shown; --help=--gpus shows only the option. Any other word is "
+                "looked for in the names and texts of all options.",
         .example = "ddprun --help=streams",
         .ends = true,
     },

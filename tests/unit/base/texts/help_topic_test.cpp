@@ -7,6 +7,7 @@
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using Words = std::vector<std::string>;
 
@@ -18,7 +19,7 @@ ProgramText kitchen() {
       .options = {{.names = {"--heat", "-t"},
                    .choices = {"low", "high"},
                    .help = "How hot the stove is",
-                   .more = "It takes a while.",
+                   .more = "It takes a while, with --pot-lid less.",
                    .default_text = "low",
                    .variable = "COOK_HEAT",
                    .group = "Stove, and oven",
@@ -29,6 +30,10 @@ ProgramText kitchen() {
                    .group = "Pots"},
                   {.names = {"--pot-lid"}, .help = "With a lid", .group = "Pots"},
                   {.names = {"--pots"}, .placeholder = "N", .help = "How many", .group = "Pots"},
+                  {.names = {"--oven-cover"},
+                   .help = "Not used (has a lid)",
+                   .no_effect = "there is none",
+                   .group = "Pots"},
                   {.names = {"--help", "-h"},
                    .placeholder = "TOPIC",
                    .takes_topic = true,
@@ -76,17 +81,48 @@ TEST_CASE("a section is a topic also where it is not in the whole help") {
 
 TEST_CASE("a topic of the help is an option, with all that is known of it and an example") {
   CHECK(shown_topic("heat") ==
-        "-t, --heat=low|high\n  How hot the stove is.\n  It takes a while.\n  Default: low.\n"
+        "-t, --heat=low|high\n  How hot the stove is.\n  It takes a while, with --pot-lid less.\n  "
+        "Default: low.\n"
         "  Variable: COOK_HEAT.\n\n  cook --heat=high\n");
   CHECK(shown_topic("-t") == shown_topic("heat"));
   CHECK(shown_topic("pot_size") == "--pot-size=N\n  Litres.\n");
   CHECK(shown_topic("--help") == "-h, --help[=TOPIC]\n  Help.\n");
 }
 
-TEST_CASE("a part of one option's name, or a group's word without its s, is clear enough") {
-  CHECK(shown_topic("lid") == "--pot-lid\n  With a lid.\n");
+TEST_CASE("a word of one option's name alone, or a group's word without its s, is clear enough") {
+  CHECK(shown_topic("lid") ==
+        "--pot-lid\n  With a lid.\n\nAlso with this word: lid\n"
+        "      --oven-cover                Not used (has a lid); no effect: there is none\n");
   CHECK(shown_topic("sizes") == shown_topic("pot-size"));
   CHECK(shown_topic("pot") == shown_topic("pots"));
+}
+
+TEST_CASE("another word is looked for in names, then in texts, and last where there is no effect") {
+  CHECK(shown_topic("pot-") ==
+        "With this word: pot-\n"
+        "      --pot-size=N                Litres\n"
+        "      --pot-lid                   With a lid\n"
+        "      --pots=N                    How many\n"
+        "      --help=pots                 The section \"Pots and pans\"\n");
+  CHECK(shown_topic("many") ==
+        "With this word: many\n      --pots=N                    How many\n");
+  CHECK_THAT(shown_topic("cupboards"), Contains("--help=pots ") && Contains("Pots and pans"));
+  CHECK_THAT(shown_topic("take"), Contains("-t, --heat=low|high"));
+  CHECK_THAT(shown_topic("cook_heat"), Contains("--heat"));
+  CHECK_THAT(shown_topic("HIGH"), Contains("--heat"));
+  CHECK_THAT(shown_topic("covers"), StartsWith("With this word: covers\n      --oven-cover"));
+  // Whole words only, and no pronouns.
+  for (const auto* part : {"it", "eat", "upboar"}) refused_topic(part);
+}
+
+TEST_CASE("a word that is an option of another program of ours is answered with how to see it") {
+  CHECK(refused_topic("epochs") ==
+        "--help=epochs: epochs is an option of train: ddprun train --help=epochs shows it");
+  CHECK(refused_topic("nnodes") ==
+        "--help=nnodes: nnodes is an option of ddprun: ddprun --help=nnodes shows it");
+  CHECK_THAT(shown_topic("size"),
+             StartsWith("--pot-size=N\n") && EndsWith("\nsize is an option of train: ddprun train "
+                                                      "--help=size shows it.\n"));
 }
 
 TEST_CASE("the word behind --help is a topic only if it is one as it stands") {
@@ -96,9 +132,8 @@ TEST_CASE("the word behind --help is a topic only if it is one as it stands") {
     CHECK(help_of_topic(kitchen(), word).empty());
 }
 
-TEST_CASE("a wrong topic is answered with options of this word, the nearest topic or the groups") {
-  CHECK(refused_topic("pot-") ==
-        "--help=pot-: no group or option has this name; it is part of pot-size, pot-lid");
+TEST_CASE("a wrong topic is answered with the nearest one that has an effect, or the groups") {
+  CHECK_THAT(refused_topic("oven-covre"), !Contains("oven-cover?"));
   CHECK(refused_topic("stoev") ==
         "--help=stoev: no group or option has this name; did you mean --help=stove?");
   CHECK(refused_topic("frobnicate") ==
@@ -109,13 +144,14 @@ TEST_CASE("a wrong topic is answered with options of this word, the nearest topi
 
 TEST_CASE("the help ends with its topics, and completions offer each of them once") {
   CHECK(group_topics(kitchen()) == Words{"stove", "pots", "cook", "exit"});
-  CHECK(all_topics(kitchen()) ==
-        Words{"stove", "pots", "cook", "exit", "heat", "pot-size", "pot-lid", "help"});
+  CHECK(all_topics(kitchen()) == Words{"stove", "pots", "cook", "exit", "heat", "pot-size",
+                                       "pot-lid", "oven-cover", "help"});
   CHECK(topics_sentence(kitchen()) ==
         "--help=GROUP shows one group: stove, pots, cook, exit. --help=OPTION shows one option "
         "with an example, as in --help=heat.");
-  CHECK_THAT(completion(kitchen(), "bash"),
-             Contains("--help|-h) words=\"stove pots cook exit heat pot-size pot-lid help\""));
+  CHECK_THAT(
+      completion(kitchen(), "bash"),
+      Contains("--help|-h) words=\"stove pots cook exit heat pot-size pot-lid oven-cover help\""));
   CHECK_THAT(completion(kitchen(), "zsh"), Contains("'--help=-[Help]::TOPIC:(stove pots cook "));
   CHECK_THAT(completion(kitchen(), "zsh"), Contains("'-h[Help]'"));
   CHECK_THAT(completion(kitchen(), "fish"), Contains("-l help -s h -f -a 'stove pots cook "));

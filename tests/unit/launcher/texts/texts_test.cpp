@@ -133,6 +133,22 @@ TEST_CASE(
   CHECK_THAT(help_on("restart").text, Contains("max-restarts"));
 }
 
+TEST_CASE("the help finds the words that people look for, and first what has an effect") {
+  const auto before = [](const std::string& text, const char* one, const char* other) {
+    INFO(text);
+    return text.find(one) < std::min(text.find(other), text.size());
+  };
+  CHECK_THAT(help_on("hang").text, Contains("--progress-timeout") && !Contains("node-changes"));
+  CHECK(before(help_on("elastic").text, "--nnodes", "--elastic-level"));
+  CHECK(before(help_on("env").text, "--pass-env", "--help=environment"));
+  CHECK_THAT(help_on("env").text, Contains("--help=environment"));
+  CHECK_THAT(help_on("seed").text,
+             Contains("--chaos") && Contains("ddprun train --help=seed shows it"));
+  CHECK(help_on("resume").text ==
+        "--help=resume: resume is an option of train: ddprun train --help=resume shows it");
+  CHECK(before(help_on("timeout").text, "--preflight-timeout", "no effect"));
+}
+
 TEST_CASE("the exit codes of the help are all that ddprun has, and those of docs/exit-codes.md") {
   const auto numbers_in = [](const std::string& file, const std::regex& form) {
     std::ifstream stream(std::string(DDPRUN_SOURCE) + "/" + file);

@@ -115,6 +115,7 @@ TEST_CASE("the help of train has topics") {
   CHECK(text("-V") == text("--version"));
   CHECK(answer_to({"--help=optimiser"}) ==
         "train: --help=optimiser: no group or option has this name; did you mean "
+  CHECK_THAT(text("--help=hang"), Contains("--comm-timeout"));
         "--help=optimizer?\n");
 }
 
