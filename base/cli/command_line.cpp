@@ -56,11 +56,15 @@ std::optional<std::string> take_topic(std::vector<std::string>& arguments) {
   return topic;
 }
 
+/// The option that asks for help where it has no topic behind =.
+auto help_option(const std::vector<std::string>& arguments) {
+  return std::find_if(arguments.begin(), arguments.end(),
+                      [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
+
 /// The word behind --help, which may be a topic; empty: an option, or nothing.
 std::string behind_help(const std::vector<std::string>& arguments) {
-  const auto help = std::find_if(arguments.begin(), arguments.end(), [](const std::string& word) {
-    return word == "--help" || word == "-h";
-  });
+  const auto help = help_option(arguments);
   if (help == arguments.end() || help + 1 == arguments.end()) return "";
   return (help + 1)->starts_with('-') ? "" : *(help + 1);
 }
@@ -263,8 +267,10 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
     app_.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     if (!topic) {
-      const std::string shown = help_of_topic(texts(), behind_help(arguments));
-      return CommandLineEnd{false, shown.empty() ? help(texts()) : shown};
+      std::string shown = help_of_topic(texts(), behind_help(arguments));
+      const auto asked = help_option(arguments);
+      if (shown.empty() && asked != arguments.end() && *asked == "-h") shown = program_.short_help;
+      return CommandLineEnd{false, shown.empty() ? help(texts()) : std::move(shown)};
     }
     auto shown = topic_help(texts(), *topic);
     return shown.found ? CommandLineEnd{false, std::move(shown.text)}

@@ -6,6 +6,32 @@
 
 namespace ddprun::rdzv {
 
+inline constexpr const char* kShortHelp =
+    R"(Usage: rdzvd [OPTIONS]
+
+The rendezvous of ddprun jobs of several machines, and a TCPStore of PyTorch
+for any client.
+
+  rdzvd                         for this machine and this user
+  rdzvd --listen='[::]:29400' --secret-file=FILE
+                                for other machines
+  rdzvd --status                show the jobs of the rdzvd on this machine
+  ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-id=ID --rdzv-endpoint=HOST:29400
+         train.py               a job that uses it: type it on each node
+
+  --listen=HOST:PORT    where to listen (default: 127.0.0.1:29400)
+  --secret-file=FILE    agents must have this secret (ddprun --make-secret)
+  --secret-dir=DIR      each tenant has its own secret
+  --tls                 encrypt the connections of agents
+  --state-dir=DIR       keep the jobs on the disk, so that they outlive rdzvd
+  --journal=etcd://...  keep them in etcd, for several rdzvd
+  --status              print the jobs and nodes of a running rdzvd
+  --fence=NODE          give up a dead node of the job --run-id
+  --endpoint=HOST:PORT  the rendezvous to ask (default: 127.0.0.1:29400)
+
+rdzvd --help lists all options, --help=limits one group; --man explains them.
+)";
+
 inline ProgramText daemon_text() {
   return {
       .name = "rdzvd",
@@ -13,6 +39,7 @@ inline ProgramText daemon_text() {
       .page_section = 8,
       .purpose = "the rendezvous of ddprun jobs, and a PyTorch TCPStore for any client",
       .synopsis = "rdzvd [OPTIONS]",
+      .short_help = kShortHelp,
       .description =
           "rdzvd serves two things at one port. For the agents of ddprun it is the rendezvous of "
           "any number of jobs, each with its own --rdzv-id: it decides when their workers start "

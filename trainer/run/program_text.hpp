@@ -6,12 +6,40 @@
 
 namespace ddprun::trainer {
 
+inline constexpr const char* kShortHelp =
+    R"(Usage: [ddprun [OPTIONS OF DDPRUN]] train [OPTIONS]
+
+Trains a small network on CPUs or GPUs. The same command continues a run that
+was stopped, if it names the run's folder: --out=FOLDER.
+
+  ddprun --nproc-per-node=2 train                two workers, generated pictures
+  ddprun --nproc-per-node=2 train --data=FOLDER  files of MNIST, CIFAR-10, JPEG
+  ddprun train --eval --resume-from=FOLDER       figures of its best checkpoint
+
+  --model=NAME           lenet, alexnet, resnet18, unet16, unet-resnet34,
+                         unet-resnet101, textclf (default: lenet)
+  --data=FOLDER          images, masks or texts (default: generated)
+  --epochs=N             passes over the training set (default: 5)
+  --max-steps=N          stop after N steps
+  --batch=N              samples of one shard (default: 64)
+  --optimizer=sgd|adamw  update rule (default: sgd, of textclf adamw)
+  --lr=X                 learning rate
+  --precision=FORMAT     number format of the computation on GPUs
+  --seed=N               of weights, order and draws
+  --out=FOLDER           checkpoints and metrics.jsonl (default: a new folder in
+                         ddprun-out)
+  --keep=N|all           checkpoints to keep beside the best one
+
+train --help lists all options, --help=optimizer one group; --man explains them.
+)";
+
 inline ProgramText program_text() {
   return {
       .name = "train",
       .page = "ddprun-train",
       .purpose = "trains a small network with distributed data parallelism on CPUs or GPUs",
       .synopsis = "[ddprun [OPTIONS OF DDPRUN]] train [OPTIONS]",
+      .short_help = kShortHelp,
       .description =
           "train is the trainer that comes with ddprun: it trains a small network with distributed "
           "data parallelism on CPUs or GPUs.\n"

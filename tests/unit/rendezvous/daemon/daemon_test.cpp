@@ -18,6 +18,7 @@
 #include "rendezvous/daemon/option_examples.hpp"
 #include "tests/support/certificates.hpp"
 #include "tests/support/example_words.hpp"
+#include "tests/support/short_help_checks.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/tls.hpp"
 #include "tests/unit/rendezvous/daemon/read_options.hpp"
@@ -236,6 +237,7 @@ TEST_CASE("the other programs know all options of rdzvd but those that all progr
 TEST_CASE("help and version are answers, not errors") {
   CHECK(contains(printed("--version"), "rdzvd"));
   CHECK(contains(printed("-h"), "--rdzv-endpoint=HOST:29400"));
+  ddprun::test::check_short_help("rdzvd", printed("-h"));
 }
 
 TEST_CASE("log lines wait for a stopped reader, and lines beyond the limit are counted") {
