@@ -7,6 +7,7 @@
 
 #include "base/duration.hpp"
 #include "base/printable.hpp"
+#include "base/shell_word.hpp"
 #include "base/texts/help_topic.hpp"
 #include "base/texts/misplaced_option.hpp"
 #include "base/texts/suggest.hpp"
@@ -173,7 +174,7 @@ std::string CommandLine::text_instead(const std::string& option, const std::stri
   const OptionText text = option_text(*known);
   const bool fits = text.choices.empty() || std::find(text.choices.begin(), text.choices.end(),
                                                       lower_case(value)) != text.choices.end();
-  return option + (fits ? "=" + value : value_hint(text));
+  return option + (fits ? "=" + shell_word(value) : value_hint(text));
 }
 
 CommandLineEnd CommandLine::unknown(const std::string& name, std::string value) const {

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/shell_word.hpp"
 #include "base/texts/words.hpp"
 
 namespace ddprun {
@@ -29,7 +30,8 @@ constexpr std::array kPrograms = {
         "master-addr|master-port|worker-store|store-allow-uid|rdzv-id|rdzv-backend|rdzv-endpoint|"
         "rdzv-conf|node-rank|local-addr|port-range|grow-delay|rdzv-secret-file|rdzv-auth|rdzv-tls|"
         "rdzv-tls-ca|rdzv-tls-cert|rdzv-tls-key|"
-        "make-secret|hosts|hostfile|ssh|remote-path|pass-env|ips|run-mode|elastic-level|dry-run|"
+        "make-secret|hosts|hostfile|ssh|remote-path|pass-env|ips|run-mode|elastic-level|"
+        "dry-run|"
         "log-level|event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
@@ -75,7 +77,7 @@ std::string misplaced_option(std::string_view program, std::string_view name,
   const std::string_view owner = program_with_option(name);
   if (owner.empty() || owner == program) return "";
   const std::string option = "--" + std::string(name);
-  const std::string typed = option + (value.empty() ? " ..." : "=" + std::string(value));
+  const std::string typed = option + (value.empty() ? " ..." : "=" + shell_word(value));
   const std::string message = option + " is an option of " + std::string(owner);
   if (program == "ddprun" && owner == "train")
     return message + ": put it behind PROGRAM, as in ddprun train " + typed;

@@ -3,14 +3,21 @@
 #include <algorithm>
 #include <array>
 
+#include "base/shell_word.hpp"
+
 namespace ddprun::launcher {
 namespace {
+
+/// What is typed as the value of an option.
+enum class Value { number, numbers, text };
 
 /// An option that has another name here.
 struct Renamed {
   std::string_view name;
   std::string_view here;
-  std::string_view value = "N";  ///< shown where none was typed
+  std::string_view placeholder = "N";  ///< shown where no value was typed
+  Value takes = Value::number;
+  std::string_view before = {};  ///< stands before the value here
 };
 
 // Of torch.distributed, accelerate, deepspeed, mpirun, horovodrun, srun, and what is guessed.
@@ -34,26 +41,26 @@ constexpr std::array kRenamed = {
     Renamed{"num-nodes", "nnodes"},
     Renamed{"num-machines", "nnodes"},
     Renamed{"num-hosts", "nnodes"},
-    Renamed{"machine-rank", "node-rank", "0"},
-    Renamed{"main-process-ip", "master-addr", "HOST"},
+    Renamed{"machine-rank", "node-rank", "RANK"},
+    Renamed{"main-process-ip", "master-addr", "HOST", Value::text},
     Renamed{"main-process-port", "master-port", "PORT"},
-    Renamed{"gpu-ids", "gpus", "0,2"},
+    Renamed{"gpu-ids", "gpus", "LIST", Value::numbers},
     Renamed{"num-cpu-threads-per-process", "omp-threads"},
     Renamed{"num-threads", "omp-threads"},
     Renamed{"threads", "omp-threads"},
-    Renamed{"run-id", "rdzv-id", "ID"},
-    Renamed{"job-name", "rdzv-id", "ID"},
+    Renamed{"run-id", "rdzv-id", "ID", Value::text},
+    Renamed{"job-name", "rdzv-id", "ID", Value::text},
     Renamed{"restarts", "max-restarts"},
     Renamed{"num-restarts", "max-restarts"},
     Renamed{"retries", "max-restarts"},
     Renamed{"max-retries", "max-restarts"},
-    Renamed{"H", "hosts", "HOST,..."},
-    Renamed{"machinefile", "hostfile", "FILE"},
-    Renamed{"ssh-args", "ssh", "'ssh -p 2222'"},
-    Renamed{"x", "pass-env", "NAME"},
-    Renamed{"env", "pass-env", "NAME"},
-    Renamed{"output-filename", "log-dir", "FOLDER"},
-    Renamed{"output-dir", "log-dir", "FOLDER"},
+    Renamed{"H", "hosts", "HOST,...", Value::text},
+    Renamed{"machinefile", "hostfile", "FILE", Value::text},
+    Renamed{"ssh-args", "ssh", "'ssh OPTIONS'", Value::text, "ssh "},
+    Renamed{"x", "pass-env", "NAME", Value::text},
+    Renamed{"env", "pass-env", "NAME", Value::text},
+    Renamed{"output-filename", "log-dir", "FOLDER", Value::text},
+    Renamed{"output-dir", "log-dir", "FOLDER", Value::text},
 };
 
 struct Instead {
@@ -72,7 +79,6 @@ constexpr std::array kInstead = {
     Instead{"no-local-rank", "; did you mean --local-rank-argument=none?"},
     Instead{"enable-each-rank-log", "; did you mean --log-dir=FOLDER --tee=3?"},
     Instead{"bind-cores-to-rank", "; did you mean --numa-binding=node?"},
-    Instead{"bind-to", "; did you mean --numa-binding=node?"},
     Instead{"tag-output", ": leave it out, lines of several workers begin with their rank"},
     Instead{"timestamp-output", "; did you mean --log-line-prefix-template='${time} ${rank}: '?"},
     Instead{"allow-run-as-root", ": leave it out, ddprun does not ask for the user"},
@@ -113,6 +119,22 @@ bool may_be_of_all_nodes(std::string_view name) {
          name == "processes" || name == "workers" || name == "num-workers";
 }
 
+/// Null: it has none of another name.
+const Renamed* renamed_option(std::string_view name) {
+  const auto* renamed = std::find_if(kRenamed.begin(), kRenamed.end(),
+                                     [&](const Renamed& entry) { return entry.name == name; });
+  return renamed == kRenamed.end() ? nullptr : renamed;
+}
+
+/// mpirun's --bind-to.
+std::string instead_of_binding(std::string_view value) {
+  if (value == "none") return ": leave it out, without --numa-binding workers are not bound";
+  std::string_view here = "node";
+  if (value == "socket" || value == "package") here = "socket";
+  if (value == "l3cache") here = "core-complex";
+  return "; did you mean --numa-binding=" + std::string(here) + "?";
+}
+
 bool is_python(std::string_view program) {
   const std::string_view name = program.substr(program.rfind('/') + 1);
   return name == "python" || name.starts_with("python3");
@@ -120,20 +142,35 @@ bool is_python(std::string_view program) {
 
 }  // namespace
 
+bool may_be_value_of(std::string_view name, std::string_view word) {
+  if (name == "mixed-precision" || name == "bind-to") return true;
+  const Renamed* renamed = renamed_option(name);
+  if (renamed == nullptr) return false;
+  switch (renamed->takes) {
+    case Value::number:
+      return word.find_first_not_of("0123456789") == std::string_view::npos;
+    case Value::numbers:
+      return word == "all" || word.find_first_not_of("0123456789,") == std::string_view::npos;
+    case Value::text:
+      return true;
+  }
+  return false;
+}
+
 std::string instead_of_option(std::string_view name, std::string_view value) {
-  const auto renamed = std::find_if(kRenamed.begin(), kRenamed.end(),
-                                    [&](const Renamed& entry) { return entry.name == name; });
-  if (renamed != kRenamed.end()) {
+  if (const Renamed* renamed = renamed_option(name)) {
     return "; did you mean --" + std::string(renamed->here) + "=" +
-           std::string(value.empty() ? renamed->value : value) + "?" +
-           (may_be_of_all_nodes(name) ? " (workers of each node)" : "");
+           (value.empty() ? std::string(renamed->placeholder)
+                          : shell_word(std::string(renamed->before) + std::string(value))) +
+           "?" + (may_be_of_all_nodes(name) ? " (workers of each node)" : "");
   }
   const auto instead = std::find_if(kInstead.begin(), kInstead.end(),
                                     [&](const Instead& entry) { return entry.name == name; });
   if (instead != kInstead.end()) return std::string(instead->text);
+  if (name == "bind-to") return instead_of_binding(value);
   if (name == "mixed-precision") {
-    return ": set ACCELERATE_MIXED_PRECISION=" + std::string(value.empty() ? "bf16" : value) +
-           " before ddprun instead";
+    return ": set ACCELERATE_MIXED_PRECISION=" +
+           (value.empty() ? std::string("bf16") : shell_word(value)) + " before ddprun instead";
   }
   if (is_of_others(name))
     return " of another launcher: what to type is in " + std::string(kWhatToType);

@@ -7,6 +7,10 @@
 
 namespace ddprun::launcher {
 
+/// Whether a word behind another launcher's option is its value. `name` has dashes and no dashes
+/// before it.
+bool may_be_value_of(std::string_view name, std::string_view word);
+
 /// What to type here instead of another launcher's option: the rest of a sentence that begins with
 /// `unknown option`. `name` has dashes and no dashes before it; `value` is empty where none is
 /// known. Empty: no launcher's option.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/shell_word.hpp"
 #include "base/texts/misplaced_option.hpp"
 #include "base/texts/suggest.hpp"
 #include "launcher/options/option_value.hpp"
@@ -91,7 +92,7 @@ class CommandLineParser {
   Outcome<std::size_t> find_long(const std::string& spelling) const;
   LaunchError unknown(const std::string& spelling) const;
   std::string mpirun_workers(const std::string& token) const;
-  std::string typed_value() const;
+  std::string typed_value(std::string_view name) const;
   std::string option_of_train(std::string_view name, std::string_view value) const;
   void take_program();
   Step read_environment(const Environment& environment);
@@ -147,13 +148,17 @@ std::string CommandLineParser::mpirun_workers(const std::string& token) const {
   return next_ < arguments_.size() && is_number(arguments_[next_]) ? arguments_[next_] : "N";
 }
 
-/// What is written after the = of the option just met, else the next word where it is a number.
-std::string CommandLineParser::typed_value() const {
+/// What is written after the = of the option just met, else the next word where it is a number, or
+/// is known to be the value of such an option and is not the last word, which must be PROGRAM.
+std::string CommandLineParser::typed_value(std::string_view name) const {
   const std::string& token = arguments_[next_ - 1];
   if (const auto equals = token.find('='); equals != std::string::npos)
     return token.substr(equals + 1);
-  const bool number = next_ < arguments_.size() && parse_integer(arguments_[next_]);
-  return number ? arguments_[next_] : "";
+  if (next_ >= arguments_.size()) return "";
+  const std::string& word = arguments_[next_];
+  const bool is_value = next_ + 1 < arguments_.size() && can_be_a_value(word) &&
+                        may_be_value_of(name.substr(0, name.find('=')), word);
+  return is_value || parse_integer(word) ? word : "";
 }
 
 /// Only where train follows: other programs have options of the same names.
@@ -274,7 +279,7 @@ CommandLineParser::Step CommandLineParser::missing_value(const OptionRow& row,
   std::string message = spelling + " needs a value: " + with_hint(row, spelling);
   if (next_ < arguments_.size() && arguments_[next_] != "--") {
     message += " (a value that begins with a dash is written after =, as in --" +
-               std::string(row.name) + "=" + arguments_[next_] + ")";
+               std::string(row.name) + "=" + shell_word(arguments_[next_]) + ")";
   }
   return usage_error(message);
 }
@@ -291,12 +296,13 @@ LaunchError CommandLineParser::unknown(const std::string& spelling) const {
   const auto first = spelling.find_first_not_of('-');
   const auto name = first == std::string::npos ? std::string() : dashed(spelling.substr(first));
   const auto meant = nearest(name.substr(0, name.find('=')), known);
-  if (auto misplaced = option_of_train(name.substr(0, name.find('=')), typed_value());
+  if (auto misplaced = option_of_train(name.substr(0, name.find('=')), typed_value(name));
       !misplaced.empty()) {
     return usage_error(std::move(misplaced));
   }
   std::string message = "unknown option " + spelling;
-  if (const auto other = instead_of_option(name, typed_value()); !other.empty())
+  if (const auto other = instead_of_option(name.substr(0, name.find('=')), typed_value(name));
+      !other.empty())
     return usage_error(message + other);
   if (meant) {
     message += "; did you mean --" + *meant + "?";

@@ -39,7 +39,7 @@ TEST_CASE("options of other launchers are answered with what to type here") {
       {{"--np", "4", "s.py"}, "did you mean --nproc-per-node=4?"},
       {{"--num-workers=4", "s.py"}, "did you mean --nproc-per-node=4?"},
       {{"--retries", "3", "s.py"}, "did you mean --max-restarts=3?"},
-      {{"--machine_rank", "s.py"}, "did you mean --node-rank=0?"},
+      {{"--machine_rank", "s.py"}, "did you mean --node-rank=RANK?"},
       {{"--allow-run-as-root", "s.py"}, "leave it out"},
       {{"--verbose", "s.py"}, "did you mean --log-level=debug?"},
   };
@@ -48,10 +48,40 @@ TEST_CASE("options of other launchers are answered with what to type here") {
     INFO(message);
     CHECK_THAT(message, StartsWith("unknown option --") && Contains(expected));
   }
-  CHECK(answer_to({"-H", "a,b", "s.py"}) == "unknown option -H; did you mean --hosts=HOST,...?");
+  CHECK(answer_to({"-H", "s.py"}) == "unknown option -H; did you mean --hosts=HOST,...?");
   CHECK(answer_to({"-x", "NAME", "s.py"}) == "unknown option -x; did you mean --pass-env=NAME?");
   CHECK_THAT(answer_to({"--log", "p"}),
              StartsWith("--log is ambiguous: it could be ") && !Contains("--elastic-level"));
+}
+
+TEST_CASE("what to type instead of an option has the value that was typed") {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"--gpu_ids", "2,3", "s.py"}, "--gpus=2,3?"},
+      {{"--gpu_ids=1,4,5", "s.py"}, "--gpus=1,4,5?"},
+      {{"--gpu-ids", "all", "s.py"}, "--gpus=all?"},
+      {{"--gpu-ids", "s.py", "1"}, "--gpus=LIST?"},
+      {{"--ssh-args=-p 2200", "s.py"}, "--ssh='ssh -p 2200'?"},
+      {{"--ssh-args", "-p 2200", "s.py"}, "--ssh='ssh -p 2200'?"},
+      {{"--ssh-args"}, "--ssh='ssh OPTIONS'?"},
+      {{"-H", "a:2,b:2", "s.py"}, "--hosts=a:2,b:2?"},
+      {{"--machinefile", "my hosts", "s.py"}, "--hostfile='my hosts'?"},
+      {{"--machine_rank=1", "s.py"}, "--node-rank=1?"},
+      {{"--main_process_ip", "10.0.0.1", "s.py"}, "--master-addr=10.0.0.1?"},
+      {{"--job-name", "night", "s.py"}, "--rdzv-id=night?"},
+      {{"--job-name", "s.py"}, "--rdzv-id=ID?"},
+      {{"-x", "NAME=a b", "s.py"}, "--pass-env='NAME=a b'?"},
+      {{"--num-processes", "s.py", "2"}, "--nproc-per-node=N?"},
+      {{"--bind-to", "socket", "s.py"}, "--numa-binding=socket?"},
+      {{"--bind-to=l3cache", "s.py"}, "--numa-binding=core-complex?"},
+      {{"--bind-to", "core", "s.py"}, "--numa-binding=node?"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const std::string message = answer_to(arguments);
+    INFO(message);
+    CHECK_THAT(message, Contains("did you mean " + expected));
+  }
+  CHECK_THAT(answer_to({"--bind-to", "none", "s.py"}), Contains("leave it out"));
+  CHECK_THAT(answer_to({"--mixed_precision", "fp16", "s.py"}), Contains("PRECISION=fp16 "));
 }
 
 TEST_CASE("torchrun as PROGRAM is refused, for ddprun takes its place") {
