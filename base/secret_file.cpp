@@ -11,8 +11,10 @@
 
 #include "base/open_file.hpp"
 #include "base/result.hpp"
+#include "base/shell_word.hpp"
 #include "base/trimmed.hpp"
 #include "base/unique_handle.hpp"
+#include "base/utf8.hpp"
 
 namespace ddprun {
 namespace {
@@ -48,7 +50,7 @@ Secret read_own_file(const std::string& path) {
     return failed(
         fmt::format("the secret file {} has mode {:04o}, so other users have access to it: run "
                     "chmod 600 {}",
-                    path, file.st_mode & 07777, path));
+                    path, file.st_mode & 07777, shell_word(path)));
   }
 
   std::string text(kFileBytesMax + 1, '\0');
@@ -69,7 +71,8 @@ Secret read_own_file(const std::string& path) {
 Secret read_secret_file(const std::string& path) {
   const auto text = read_own_file(path);
   if (!text) return text;
-  std::string secret(trimmed(*text));
+  // With a mark on one node only the nodes would have different secrets.
+  std::string secret(trimmed(without_byte_order_mark(*text)));
   if (text->size() > kFileBytesMax || secret.size() > kSecretBytesMax) {
     return failed(fmt::format("the secret in {} is too long: it must have {} to {} bytes", path,
                               kSecretBytesMin, kSecretBytesMax));
@@ -84,13 +87,16 @@ Secret read_secret_file(const std::string& path) {
 }
 
 Secret read_password_file(const std::string& path) {
-  auto text = read_own_file(path);
+  const auto text = read_own_file(path);
   if (!text) return text;
-  if (text->ends_with('\n')) text->pop_back();
-  if (text->ends_with('\r')) text->pop_back();
-  if (!text->empty() && text->size() <= kSecretBytesMax) return text;
+  std::string_view password = without_byte_order_mark(*text);
+  for (const char end : {'\n', '\r'}) {
+    if (password.ends_with(end)) password.remove_suffix(1);
+  }
+  if (!password.empty() && password.size() <= kSecretBytesMax)
+    return Secret(boost::system::in_place_value, password);
   return failed(fmt::format("the password in {} has {} bytes, but must have 1 to {}", path,
-                            text->size(), kSecretBytesMax));
+                            password.size(), kSecretBytesMax));
 }
 
 std::string default_secret_path(const std::optional<std::string>& xdg_config_home,

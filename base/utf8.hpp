@@ -14,4 +14,10 @@ std::size_t utf8_bytes_announced(char first);
 /// character that `text` has only a part of are none.
 std::size_t utf8_character_bytes(std::string_view text);
 
+/// Without the mark that some editors, mostly of Windows, put before a text in UTF-8.
+constexpr std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 }  // namespace ddprun

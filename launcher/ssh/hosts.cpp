@@ -1,12 +1,13 @@
 #include "launcher/ssh/hosts.hpp"
 
-#include <set>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/number_in.hpp"
 #include "base/trimmed.hpp"
+#include "base/utf8.hpp"
 #include "launcher/cluster/hostlist.hpp"
 
 namespace ddprun::launcher {
@@ -31,10 +32,17 @@ std::vector<std::string_view> entries_of(std::string_view list) {
   return entries;
 }
 
+/// What a host that is named again means.
+enum class Repeated {
+  mistake,
+  one_more_worker,  ///< as in the node files of PBS and LSF, which name a host once for each slot
+};
+
 /// Reads entries one by one; the first thing that is wrong ends it.
 class HostsReader {
  public:
-  explicit HostsReader(std::string_view spelling) : spelling_(spelling) {}
+  HostsReader(std::string_view spelling, Repeated repeated)
+      : spelling_(spelling), repeated_(repeated) {}
 
   /// `where` is for messages: "line 3: ", or empty.
   Outcome<void> add(std::string_view entry, std::optional<int> slots, const std::string& where) {
@@ -58,18 +66,32 @@ class HostsReader {
       std::string name = names->name(place);
       if (name.starts_with('-'))
         return wrong(where, name + ": a host's name does not begin with a dash");
-      if (!known_.insert(name).second) {
+      const auto [known, is_new] = places_.try_emplace(name, hosts_.size());
+      if (is_new) {
+        hosts_.push_back({std::move(name), slots});
+        named_.push_back(slots.value_or(1));
+        continue;
+      }
+      if (repeated_ == Repeated::mistake) {
         return wrong(where, name +
                                 ": the host is named twice; name each one once, and set its number "
                                 "of workers with --nproc-per-node");
       }
-      hosts_.push_back({std::move(name), slots});
+      counts_names_ = true;
+      int& workers = named_[known->second];
+      workers += slots.value_or(1);
+      if (workers > kSlotsMax)
+        return wrong(where, fmt::format("{}: more than {} workers", name, kSlotsMax));
+      if (slots) hosts_[known->second].slots = slots;
     }
     return {};
   }
 
   Outcome<Hosts> take(std::string_view example) {
     if (hosts_.empty()) return wrong("", fmt::format("it names no host; {}", example));
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      if (counts_names_ || hosts_[i].slots) hosts_[i].slots = named_[i];
+    }
     return std::move(hosts_);
   }
 
@@ -84,8 +106,11 @@ class HostsReader {
 
  private:
   const std::string_view spelling_;
+  const Repeated repeated_;
   Hosts hosts_;
-  std::set<std::string> known_;
+  std::vector<int> named_;  // workers of each host by the names and slots so far
+  std::unordered_map<std::string, std::size_t> places_;
+  bool counts_names_ = false;
 };
 
 std::vector<std::string_view> words_in(std::string_view line) {
@@ -98,10 +123,37 @@ std::vector<std::string_view> words_in(std::string_view line) {
   return words;
 }
 
+/// The slots that stand behind a host's name; none: the line has no number of them.
+Outcome<std::optional<int>> slots_of_line(const std::vector<std::string_view>& words,
+                                          const HostsReader& reader, const std::string& where) {
+  std::optional<int> slots;
+  std::size_t next = 1;
+  if (words.size() > 1 && (slots = HostsReader::slots_in(words[1]))) {
+    // SGE: HOST SLOTS QUEUE@HOST PROCESSORS.
+    if (words.size() == 4 || (words.size() == 3 && words[2].find('@') != std::string_view::npos))
+      return slots;
+    next = 2;
+  }
+  for (std::size_t i = next; i < words.size(); ++i) {
+    const auto equals = words[i].find('=');
+    const std::string_view key = words[i].substr(0, equals);
+    const auto value = equals == std::string_view::npos
+                           ? std::nullopt
+                           : HostsReader::slots_in(words[i].substr(equals + 1));
+    if ((key != "slots" && key != "max_slots" && key != "max-slots") || !value)
+      return reader.wrong(where, fmt::format("{}: expected a number of workers, slots=N or "
+                                             "max_slots=N, 1 or more, behind the name, as in: "
+                                             "host slots=8",
+                                             words[i]));
+    if (key == "slots") slots = value;
+  }
+  return slots;
+}
+
 }  // namespace
 
 Outcome<Hosts> hosts_in_list(std::string_view list, std::string_view spelling) {
-  HostsReader reader(spelling);
+  HostsReader reader(spelling, Repeated::mistake);
   if (list.size() > Hostlist::kBytesMax) return reader.wrong("", "the list is too long");
   for (const std::string_view entry : entries_of(list)) {
     if (const auto added = reader.add(entry, std::nullopt, ""); !added) return added.error();
@@ -110,7 +162,8 @@ Outcome<Hosts> hosts_in_list(std::string_view list, std::string_view spelling) {
 }
 
 Outcome<Hosts> hosts_in_file(std::string_view text, std::string_view spelling) {
-  HostsReader reader(spelling);
+  HostsReader reader(spelling, Repeated::one_more_worker);
+  text = without_byte_order_mark(text);
   for (int number = 1; !text.empty(); ++number) {
     const auto end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
@@ -118,20 +171,9 @@ Outcome<Hosts> hosts_in_file(std::string_view text, std::string_view spelling) {
     const auto words = words_in(line.substr(0, line.find('#')));
     if (words.empty()) continue;
     const std::string where = fmt::format("line {}: ", number);
-    std::optional<int> slots;
-    for (std::size_t i = 1; i < words.size(); ++i) {
-      const auto equals = words[i].find('=');
-      const std::string_view key = words[i].substr(0, equals);
-      const auto value = equals == std::string_view::npos
-                             ? std::nullopt
-                             : HostsReader::slots_in(words[i].substr(equals + 1));
-      if ((key != "slots" && key != "max_slots" && key != "max-slots") || !value)
-        return reader.wrong(where, fmt::format("{}: expected slots=N or max_slots=N, 1 or more, "
-                                               "behind the name, as in: host slots=8",
-                                               words[i]));
-      if (key == "slots") slots = value;
-    }
-    if (const auto added = reader.add(words.front(), slots, where); !added) return added.error();
+    const auto slots = slots_of_line(words, reader, where);
+    if (!slots) return slots.error();
+    if (const auto added = reader.add(words.front(), *slots, where); !added) return added.error();
   }
   return reader.take("write one name on each line");
 }

@@ -14,7 +14,6 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr std::size_t kShownBytes = 40;
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kNoWordBytes = " \t\v\f\r";
 
 /// The offset of the first byte that is not UTF-8; text.size(): there is none.
@@ -63,7 +62,7 @@ TsvRow parse_row(std::string_view text, std::size_t line, const std::string& fil
 }  // namespace
 
 std::vector<TsvRow> parse_tsv(std::string_view text, const std::string& file, bool has_header) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text = without_byte_order_mark(text);
   std::vector<TsvRow> rows;
   for (std::size_t line = 1; !text.empty(); ++line) {
     const std::size_t end = std::min(text.find('\n'), text.size());

@@ -41,6 +41,8 @@ TEST_CASE("a secret is what its file holds without the blanks and line ends arou
   CHECK(*read_secret_file(written(dir, "\n " + secret + " \r\n")) == secret);
   const std::string binary("\0\x01\xff zero and more\0x", 20);
   CHECK(*read_secret_file(written(dir, binary)) == binary);
+  CHECK(*read_secret_file(written(dir, "\xef\xbb\xbf" + secret + "\r\n")) == secret);
+  CHECK(*read_password_file(written(dir, "\xef\xbb\xbf pass word\r\n")) == " pass word");
   CHECK(*read_secret_file(written(dir, secret, 0400)) == secret);
 }
 

@@ -49,7 +49,33 @@ TEST_CASE("files of hosts are those of DeepSpeed and of mpirun") {
         "a=8 b=8 c d");
   CHECK(in_file("n[1-2] slots=2") == "n1=2 n2=2");
   CHECK(in_file("").starts_with("! --hostfile=f: it names no host"));
-  CHECK(in_file("a\nb slots=x\n").starts_with("! --hostfile=f: line 2: slots=x: expected slots=N"));
-  CHECK(in_file("a gpus=2").find("line 1: gpus=2: expected slots=N") != std::string::npos);
-  CHECK(in_file("a\n\na\n").find("line 3: a: the host is named twice") != std::string::npos);
+  CHECK(in_file("a\nb slots=x\n")
+            .starts_with("! --hostfile=f: line 2: slots=x: expected a number of workers, slots=N"));
+  CHECK(in_file("a gpus=2").find("line 1: gpus=2: expected a number") != std::string::npos);
+}
+
+TEST_CASE("a file that names a host several times has so many workers of it") {
+  CHECK(in_file("n1\nn1\nn2\nn2\n") == "n1=2 n2=2");
+  CHECK(in_file("n1\nn2\nn1\nn3\n") == "n1=2 n2=1 n3=1");  // slots that lie apart
+  CHECK(in_file("n1\nn2\n") == "n1 n2");
+  CHECK(in_file("n1 slots=2\nn1 slots=3\nn2\n") == "n1=5 n2=1");
+  CHECK(in_file("n1:2\nn1\n") == "n1=3");
+  CHECK(in_file("n[1-2]\nn2\n") == "n1=1 n2=2");
+  CHECK(in_file("a slots=65536\n\na\n") == "! --hostfile=f: line 3: a: more than 65536 workers");
+}
+
+TEST_CASE("a number behind a host's name is that of its workers, also in SGE's files") {
+  CHECK(in_file("a 8\nb 4 max_slots=4\n") == "a=8 b=4");
+  CHECK(in_file("n1 2 all.q@n1 UNDEFINED\nn2 2 all.q@n2 <NULL>\n") == "n1=2 n2=2");
+  CHECK(in_file("n1 8 all.q@n1 0,0:0,1") == "n1=8");
+  CHECK(in_file("n1 8 all.q@n1") == "n1=8");
+  CHECK(in_file("a 0").find("line 1: 0: expected a number of workers") != std::string::npos);
+  CHECK(in_file("a 8 b").find("line 1: b: expected a number of workers") != std::string::npos);
+  CHECK(in_file("a 8 8").find("line 1: 8: expected") != std::string::npos);
+}
+
+TEST_CASE("a file of hosts may begin with a byte order mark") {
+  CHECK(in_file("\xef\xbb\xbf"
+                "a slots=2\r\nb slots=2\r\n") == "a=2 b=2");
+  CHECK(in_file("\xef\xbb\xbf").starts_with("! --hostfile=f: it names no host"));
 }
