@@ -30,7 +30,7 @@ constexpr std::array kPrograms = {
         "master-addr|master-port|worker-store|store-allow-uid|rdzv-id|rdzv-backend|rdzv-endpoint|"
         "rdzv-conf|node-rank|local-addr|port-range|grow-delay|rdzv-secret-file|rdzv-auth|rdzv-tls|"
         "rdzv-tls-ca|rdzv-tls-cert|rdzv-tls-key|"
-        "make-secret|hosts|hostfile|ssh|remote-path|pass-env|ips|run-mode|elastic-level|"
+        "make-secret|hosts|hostfile|ssh|remote-path|pass-env|ips|run-mode|backend|elastic-level|"
         "dry-run|"
         "log-level|event-log-handler|monitor-interval|start-method"},
     ProgramOptions{

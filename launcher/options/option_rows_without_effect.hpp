@@ -76,9 +76,19 @@ inline constexpr std::array kRowsWithoutEffect = {
         .example = "ddprun --run-mode=collective --nproc-per-node=2 train.py",
     },
     OptionRow{
+        .name = "backend",
+        .type = ValueType::choice,
+        .choices = "auto|nccl|gloo|bkcl|xccl|flagcx|heter",
+        .group = OptionGroup::without_effect,
+        .help = "Paddle's backend of the workers; that of the nodes is --rdzv-backend",
+        .no_effect = "the workers choose their backend themselves",
+        .example = "ddprun --backend=gloo --nproc-per-node=2 train.py",
+    },
+    OptionRow{
         .name = "elastic-level",
-        .aliases = "elastic-timeout|start-port|gloo-port|with-gloo|legacy|log-overwrite|sort-ip|"
-                   "enable-gpu-log|auto-parallel-config|auto-cluster-config|auto-tuner-json",
+        .aliases =
+            "elastic-timeout|start-port|gloo-port|with-gloo|legacy|log-overwrite|sort-ip|"
+            "enable-gpu-log|auto-parallel-config|auto-cluster-config|auto-tuner-json|heter-devices",
         .type = ValueType::text,
         .group = OptionGroup::without_effect,
         .placeholder = "VALUE",

@@ -306,6 +306,11 @@ TEST_CASE("Paddle's options mean what they mean there, or have no effect") {
         "--ips=10.0.0.1,10.0.0.2: type --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=10.0.0.1 "
         "instead, the same on each node");
   CHECK_THAT(refused_options({"--run_mode=ps", "p"}), Contains("expected collective"));
+  const auto backend = accepted_options({"--backend=gloo", "--heter_devices=gpu", "p"});
+  REQUIRE(backend.warnings.size() == 2);
+  CHECK_THAT(backend.warnings[0], StartsWith("--backend=gloo has no effect here: the workers"));
+  // That would be torchrun's --rdzv-backend.
+  CHECK_THAT(refused_options({"--backend=c10d", "p"}), Contains("expected auto"));
 }
 
 TEST_CASE("a report without a file is refused") {
