@@ -47,6 +47,17 @@ std::string substitute(std::string_view text, std::span<const Substitution> subs
   return result;
 }
 
+bool has_placeholder(std::string_view text, std::string_view name) {
+  for (auto dollar = text.find('$'); dollar != std::string_view::npos;
+       dollar = text.find('$', dollar + 1)) {
+    const std::string_view behind = text.substr(dollar + 1);
+    const bool braced = behind.starts_with('{');
+    if (leading_name(behind.substr(braced ? 1 : 0)) != name) continue;
+    if (!braced || behind.substr(1 + name.size()).starts_with('}')) return true;
+  }
+  return false;
+}
+
 std::vector<std::string> braced_names(std::string_view text) {
   std::vector<std::string> names;
   while (true) {

@@ -325,6 +325,8 @@ LaunchError Resolver::not_found() const {
   const std::string& name = request_.program;
   if (const auto dashes = other_dashes(name); dashes > 0) {
     return usage_error(name +
+  // `$$` is a shell's process id in an argument without the macro.
+  if (!has_placeholder(argument, substitution.name)) return std::string(argument);
                        " begins with a dash that is not '-' (from a web page?): retype it as --" +
                        name.substr(dashes));
   }

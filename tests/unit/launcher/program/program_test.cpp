@@ -243,6 +243,12 @@ TEST_CASE("a name that is not found exits 127 and the nearest one is suggested")
              Contains("did you mean train?"));
   CHECK_THAT(refused_program(Asked("tarin.py"), files_of_a_machine().text("train.py")).message,
              Contains("did you mean train.py?"));
+TEST_CASE("an argument without the macro stays as it is, with its two dollars") {
+  for (const std::string text : {"$$", "echo $$", "$$ $local_rank2", "$$ ${local_rank", "a$$b$$"})
+    CHECK(substitute_local_rank(text, 3) == text);
+  CHECK(substitute_local_rank("$${local_rank}", 3) == "${local_rank}");
+}
+
   CHECK_THAT(
       refused_program(Asked("./dir/tarin.py"), files_of_a_machine().text("./dir/train.py")).message,
       Contains("did you mean ./dir/train.py?"));
@@ -339,7 +345,7 @@ TEST_CASE("the local rank macro follows Python's safe substitution") {
   CHECK(substitute_local_rank("$local_rank2 $local_rank_x ${local_rank2}", 3) ==
         "$local_rank2 $local_rank_x ${local_rank2}");
   CHECK(substitute_local_rank("$LOCAL_RANK ${LOCAL_RANK}", 3) == "$LOCAL_RANK ${LOCAL_RANK}");
-  CHECK(substitute_local_rank("$$", 3) == "$");
+  CHECK(substitute_local_rank("$$ ${local_rank}", 3) == "$ 3");
   CHECK(substitute_local_rank("$$local_rank $$$local_rank", 3) == "$local_rank $3");
   CHECK(substitute_local_rank("$ $1 ${ ${} ${x $", 3) == "$ $1 ${ ${} ${x $");
   CHECK(substitute_local_rank("$other ${other} $xlocal_rank", 3) == "$other ${other} $xlocal_rank");
