@@ -140,6 +140,7 @@ struct AgentConfig {
   bool file_timers = false;            ///< torch's timers are watched
   std::string timer_file;              ///< for them; empty: one in the run directory
   bool keep_error_files = false;       ///< the launcher copies the culprit's to a file of its own
+  std::string start_note;              ///< a line for when the first workers start; empty: none
   std::string run_directory;  ///< for error files and progress pages; empty: none could be made
   spdlog::level::level_enum log_level = spdlog::level::warn;
 };

@@ -131,6 +131,7 @@ std::string Agent::prepare_meeting_point() {
 void Agent::obey(const StartWorkers&) {
   const NodeRound& round = *machine_.round();
   if (nodes_ != nullptr) nodes_->keep_lease();
+  if (result_.rounds.empty() && !config_.start_note.empty()) notice(config_.start_note);
   suspects_.forget();
   if (round.round.last_culprit && !result_.rounds.empty())
     result_.rounds.back().culprit = round.round.last_culprit;

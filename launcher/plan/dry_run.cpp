@@ -222,6 +222,13 @@ std::string value_to_come(const LaunchPlan& plan, std::string_view name) {
 
 std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& environment) {
   const agent::AgentConfig& agent = plan.agent;
+/// All lines that a job would begin with.
+std::vector<std::string> notes_of(const LaunchPlan& plan) {
+  std::vector<std::string> notes = plan.notes;
+  if (!plan.agent.start_note.empty()) notes.push_back(plan.agent.start_note);
+  return notes;
+}
+
   std::string text = "Nothing was started (--dry-run).\n";
   text += fmt::format("program      {}\n", printable(plan.program.name));
   text += fmt::format("chosen as    {}\n", printable(plan.program.reason));
@@ -258,7 +265,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   }
   for (const auto& warning : plan.warnings)
     text += fmt::format("warning      {}\n", printable(warning));
-  for (const auto& note : plan.notes) text += fmt::format("note         {}\n", printable(note));
+  for (const auto& note : notes_of(plan)) text += fmt::format("note         {}\n", printable(note));
   return text;
 }
 
@@ -324,7 +331,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["containment"] = std::string(to_string(agent.containment));
   json["environment"] = std::move(variables);
   json["warnings"] = plan.warnings;
-  json["notes"] = plan.notes;
+  json["notes"] = notes_of(plan);
   return json_text(json, 2) + "\n";
 }
 

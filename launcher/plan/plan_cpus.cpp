@@ -1,5 +1,6 @@
 // Which CPUs a worker runs on, and with how many threads.
 #include "launcher/plan/plan_parts.hpp"
+#include "launcher/program/openmp.hpp"
 #include "machine/cpus/placement.hpp"
 #include "machine/cpus/usable_cpus.hpp"
 #include "proto/environment_names.hpp"
@@ -35,10 +36,10 @@ void plan_omp_threads(const LaunchOptions& options, const Environment& environme
   // torchrun's rule: an existing value, even an empty one, is left alone.
   if (workers == 1 || lookup(environment, proto::env::kOmpNumThreads)) return;
   for (agent::WorkerSettings& worker : plan.agent.workers) worker.omp_threads = 1;
-  // Our own trainer does not use OpenMP, and its results do not depend on the number of threads.
-  if (plan.program.kind == ProgramChoice::Kind::bundled) return;
-  if (options.log_level >= LogLevel::error) return;
-  plan.notes.push_back("OMP_NUM_THREADS=1 for each worker (--omp-threads=auto to share the CPUs)");
+  if (options.log_level >= LogLevel::error || !may_use_openmp(plan.program, *probes.files)) return;
+  if (machine::omp_threads(probes.usable_cpus(), workers) == 1) return;  // no CPUs to share
+  plan.agent.start_note =
+      "OMP_NUM_THREADS=1 for each worker (--omp-threads=auto to share the CPUs)";
 }
 
 }  // namespace

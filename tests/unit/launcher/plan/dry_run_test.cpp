@@ -44,6 +44,7 @@ LaunchPlan small_plan() {
   plan.agent.store_host = "127.0.0.1";
   plan.warnings = {"a warning"};
   plan.notes = {"a note"};
+  plan.agent.start_note = "a note for the start";
   return plan;
 }
 
@@ -173,6 +174,7 @@ TEST_CASE("the dry run as JSON has the same contents") {
 
 TEST_CASE("a dry run as JSON shows arguments that are not UTF-8 without failing") {
   auto plan = small_plan();
+  CHECK(json["notes"][1] == "a note for the start");
   plan.agent.workers[0].argv.emplace_back("\xff\xfe");
   CHECK(nlohmann::json::accept(dry_run_json(plan, {{"X", "\xc3"}})));
 }

@@ -79,24 +79,48 @@ TEST_CASE("Python output into a pipe is unbuffered, unless the user has set it")
 }
 
 TEST_CASE("several workers get one OMP thread each, with one note, unless the variable is set") {
-  const auto plan = planned({"--nproc-per-node=2"});
+  const auto plan = planned({"--nproc-per-node=2", "t.py"});
   CHECK(plan.agent.workers[0].omp_threads == 1);
   CHECK(plan.agent.workers[1].omp_threads == 1);
-  REQUIRE(plan.notes.size() == 1);
-  CHECK(plan.notes[0] ==
+  CHECK(plan.agent.start_note ==
         "OMP_NUM_THREADS=1 for each worker (--omp-threads=auto to share the CPUs)");
-  CHECK_FALSE(planned({}).agent.workers[0].omp_threads.has_value());
-  CHECK(planned({}).notes.empty());
+  CHECK(plan.notes.empty());
+  CHECK_FALSE(planned({"t.py"}).agent.workers[0].omp_threads.has_value());
+  CHECK(planned({"t.py"}).agent.start_note.empty());
   for (const std::string level : {"--log-level=error", "--log-level=off"}) {
-    const auto quiet = planned({"--nproc-per-node=2", level});
+    const auto quiet = planned({"--nproc-per-node=2", level, "t.py"});
     CHECK(quiet.agent.workers[0].omp_threads == 1);
-    CHECK(quiet.notes.empty());
+    CHECK(quiet.agent.start_note.empty());
   }
   for (const std::string value : {"4", ""}) {
-    const auto kept = planned({"--nproc-per-node=2"}, Machine().with("OMP_NUM_THREADS", value));
+    const auto kept =
+        planned({"--nproc-per-node=2", "t.py"}, Machine().with("OMP_NUM_THREADS", value));
     CHECK_FALSE(kept.agent.workers[0].omp_threads.has_value());
-    CHECK(kept.notes.empty());
+    CHECK(kept.agent.start_note.empty());
   }
+}
+
+TEST_CASE(
+    "the note about OMP threads is for programs that may use them, where CPUs would be left") {
+  Machine machine;
+  const std::string elf =
+      "\x7f"
+      "ELF\x02 libc.so.6 ";
+  machine.files.program("/usr/bin/plain", elf).program("/usr/bin/openmp", elf + "libgomp.so.1");
+  machine.files.program("/usr/bin/script", "#!/bin/sh\n# libgomp.so.1\n");
+  const auto note = [&](const std::string& program, const std::string& workers = "2") {
+    const auto plan = planned({"--nproc-per-node=" + workers, program}, machine);
+    CHECK(plan.agent.workers[0].omp_threads == 1);
+    return !plan.agent.start_note.empty();
+  };
+  CHECK(note("openmp"));
+  CHECK(note("python3"));
+  CHECK(note("t.py"));
+  for (const auto* program : {"plain", "script", "true"}) CHECK_FALSE(note(program));
+  machine.usable_cpus = 5;
+  CHECK_FALSE(note("t.py", "3"));  // one CPU for each, and two beside them
+  machine.usable_cpus = 2;
+  CHECK_FALSE(note("t.py"));
 }
 
 TEST_CASE("a filter of ranks that the job does not have causes a warning") {
