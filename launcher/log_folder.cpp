@@ -1,13 +1,18 @@
 #include "launcher/log_folder.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "base/file_name.hpp"
+#include "base/latest_link.hpp"
+#include "base/time_stamp.hpp"
+#include "proto/run_id.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -17,8 +22,8 @@ bool is_missing(const std::string& base) {
   return std::filesystem::status(base, failed).type() == std::filesystem::file_type::not_found;
 }
 
-/// Why mkdtemp failed in `base`. In /proc it says that the name is missing, though the folder is
-/// there.
+/// Why no folder was made in `base`. In /proc it says that the name is missing, though the folder
+/// is there.
 std::string why_not_made(const std::string& base, int error) {
   if (error == ENOENT && !is_missing(base)) return "its file system does not allow it";
   return std::strerror(error);
@@ -41,18 +46,20 @@ LaunchError cannot_in_temporary(const std::string& base, int error) {
   return usage_error(message + " --log-dir a folder that you can write to");
 }
 
-/// Replaces the link at once; a name that is no link is left alone.
-void lead_latest_to(const std::filesystem::path& base, const std::filesystem::path& folder) {
-  std::error_code failed;
-  const auto link = base / "latest";
-  const auto status = std::filesystem::symlink_status(link, failed);
-  if (status.type() != std::filesystem::file_type::symlink &&
-      status.type() != std::filesystem::file_type::not_found)
-    return;
-  const auto fresh = base / (".latest_" + std::to_string(::getpid()));
-  std::filesystem::create_symlink(folder.filename(), fresh, failed);
-  if (!failed) std::filesystem::rename(fresh, link, failed);
-  if (failed) std::filesystem::remove(fresh, failed);
+/// The run's name: date and time, then the id, which a fresh one begins with itself. Torchrun's own
+/// name for a job without an id says nothing.
+std::string run_name(const std::string& run_id) {
+  if (begins_with_time_stamp(run_id)) return file_name_of(run_id);
+  const std::string time = time_stamp(std::chrono::system_clock::now());
+  return run_id == proto::kDefaultRunId ? time : time + "_" + file_name_of(run_id);
+}
+
+/// A new folder, for this user only. Nodes of a job that share a disk have names with a random part
+/// each, but for the first one. Empty: errno says why.
+std::string make_new_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), S_IRWXU) == 0) return path;
+  std::string other = path + "_XXXXXX";
+  return errno == EEXIST && ::mkdtemp(other.data()) != nullptr ? other : std::string();
 }
 
 }  // namespace
@@ -68,20 +75,19 @@ std::string temporary_base(const std::string& otherwise) {
 
 Outcome<std::string> make_log_folder(const LaunchPlan& plan) {
   if (!plan.log_folder.wanted) return std::string();
-  const std::string name = file_name_of(plan.agent.run_id) + "_XXXXXX";
+  const std::string name = run_name(plan.agent.run_id);
   if (plan.log_folder.base.empty()) {
     const std::string base = temporary_base("/tmp");
-    std::string path = base + "/ddprun_" + name;
-    if (::mkdtemp(path.data()) == nullptr) return cannot_in_temporary(base, errno);
+    std::string path = make_new_folder(base + "/ddprun_" + name);
+    if (path.empty()) return cannot_in_temporary(base, errno);
     return path;
   }
   std::error_code failed;
   const auto base = std::filesystem::absolute(plan.log_folder.base, failed);
   if (!failed) std::filesystem::create_directories(base, failed);
   if (failed) return cannot(plan.log_folder.base, failed.message());
-  std::string path = base / name;
-  if (::mkdtemp(path.data()) == nullptr)
-    return cannot(plan.log_folder.base, why_not_made(base, errno));
+  std::string path = make_new_folder(base / name);
+  if (path.empty()) return cannot(plan.log_folder.base, why_not_made(base, errno));
   lead_latest_to(base, path);
   return path;
 }

@@ -11,10 +11,12 @@
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
 #include "base/shell_word.hpp"
+#include "base/time_stamp.hpp"
 #include "launcher/options/enum_words.hpp"
 #include "launcher/plan/dry_run_nodes.hpp"
 #include "launcher/program/run_path.hpp"
 #include "proto/environment_names.hpp"
+#include "proto/run_id.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::launcher {
@@ -74,8 +76,10 @@ std::string stream_text(const StreamSettings& stream, std::string_view file) {
 std::string log_folder_text(const LaunchPlan& plan) {
   const std::string& base = plan.log_folder.base;
   if (!plan.log_folder.wanted) return "none";
-  return fmt::format("{}{}_(random)/attempt_(restarts)/(local rank)/",
-                     base.empty() ? "TMPDIR/ddprun_" : base + "/", plan.agent.run_id);
+  const std::string& id = plan.agent.run_id;
+  const bool named = !begins_with_time_stamp(id) && id != proto::kDefaultRunId;
+  return fmt::format("{}(date and time){}/attempt_(restarts)/(local rank)/",
+                     base.empty() ? "TMPDIR/ddprun_" : base + "/", named ? "_" + id : "");
 }
 
 /// What bounds the logs: how files are rotated, and what happens when output blocks.
@@ -218,10 +222,6 @@ std::string value_to_come(const LaunchPlan& plan, std::string_view name) {
   return made ? "(made at the start)" : "";
 }
 
-}  // namespace
-
-std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& environment) {
-  const agent::AgentConfig& agent = plan.agent;
 /// All lines that a job would begin with.
 std::vector<std::string> notes_of(const LaunchPlan& plan) {
   std::vector<std::string> notes = plan.notes;
@@ -229,6 +229,10 @@ std::vector<std::string> notes_of(const LaunchPlan& plan) {
   return notes;
 }
 
+}  // namespace
+
+std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& environment) {
+  const agent::AgentConfig& agent = plan.agent;
   std::string text = "Nothing was started (--dry-run).\n";
   text += fmt::format("program      {}\n", printable(plan.program.name));
   text += fmt::format("chosen as    {}\n", printable(plan.program.reason));

@@ -71,7 +71,7 @@ struct Probes {
   std::function<int()> usable_cpus;  ///< by affinity and cgroup quota, at least 1
   /// Where the CPUs and these GPUs (PCI addresses) are.
   std::function<machine::MachineTopology(const std::vector<std::string>& pci_addresses)> topology;
-  std::function<std::string()> new_run_id;  ///< a random UUID4
+  std::function<std::string()> new_run_id;  ///< date and time, and a random part
   std::function<bool()> cgroup_possible;    ///< we may make a cgroup below ours
   std::function<bool()> cgroup_delegated;   ///< and ours was given to us for that
   /// A host name's numeric address; empty when it did not resolve within the limit.

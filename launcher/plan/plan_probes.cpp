@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 
 #include "base/byte_output.hpp"
 #include "base/secret_file.hpp"
 #include "base/small_file.hpp"
+#include "base/time_stamp.hpp"
 #include "base/trimmed.hpp"
 #include "launcher/plan/host_lookup.hpp"
 #include "launcher/plan/plan.hpp"
@@ -19,22 +21,19 @@
 namespace ddprun::launcher {
 namespace {
 
-/// A version 4 UUID (RFC 9562): 122 random bits.
-std::string random_uuid() {
-  std::array<unsigned char, 16> bytes{};
+/// Date and time, so that folders that are named by it are in their order, and 32 random bits.
+std::string fresh_run_id() {
+  std::array<unsigned char, 4> bytes{};
   std::size_t filled = 0;
   while (filled < bytes.size()) {
     const ssize_t count = ::getrandom(bytes.data() + filled, bytes.size() - filled, 0);
     if (count > 0) filled += static_cast<std::size_t>(count);
   }
-  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0fU) | 0x40U);
-  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3fU) | 0x80U);
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+  std::string text = time_stamp(std::chrono::system_clock::now()) + "_";
+  for (const unsigned char byte : bytes) {
     constexpr const char* kDigits = "0123456789abcdef";
-    text += kDigits[bytes[i] >> 4U];
-    text += kDigits[bytes[i] & 0x0fU];
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 0x0fU];
   }
   return text;
 }
@@ -73,7 +72,7 @@ Probes machine_probes() {
   };
   probes.cgroup_possible = [] { return machine::JobCgroup::possible(); };
   probes.cgroup_delegated = [] { return machine::JobCgroup::delegated(); };
-  probes.new_run_id = random_uuid;
+  probes.new_run_id = fresh_run_id;
   probes.resolve_host = look_up_host;
   probes.own_addresses = rdzv::interface_addresses;
   probes.read_secret = read_secret_file;

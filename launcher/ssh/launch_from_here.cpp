@@ -6,12 +6,14 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/time_stamp.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::launcher {
@@ -65,7 +67,7 @@ Outcome<SshLaunch> launch_from_here(const LaunchOptions& options, const Environm
   facts.own_path = own_path();
   facts.random = random_digits(16);
   facts.secret = random_digits(32);
-  facts.new_run_id = "ssh-" + random_digits(8);
+  facts.new_run_id = time_stamp(std::chrono::system_clock::now()) + "_" + random_digits(4);
   facts.stdout_is_terminal = isatty(STDOUT_FILENO) == 1;
   facts.stderr_is_terminal = isatty(STDERR_FILENO) == 1;
   facts.read_file = read_hostfile;

@@ -144,7 +144,7 @@ void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
 void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
   line.group("Checkpoints and output");
   line.text("--out", options.out, "DIR", "Directory of checkpoints and metrics.jsonl")
-      ->default_str("ddprun-out/RUN_ID; see below");
+      ->default_str("ddprun-out/DATE_TIME; see below");
   line.choice("--resume", options.resume,
               "auto: go on from the newest usable checkpoint, with a warning for each newer one "
               "that is damaged or of another run; strict: fail where auto would skip one; never: "

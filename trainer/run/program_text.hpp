@@ -58,16 +58,18 @@ inline ProgramText program_text() {
             "the figures of its best checkpoint, for each class"}},
       .option_examples = option_examples(),
       .sections = {{.title = "Checkpoints and restarts",
-                    .text = "A worker group that ddprun starts again continues from its newest "
-                            "intact checkpoint.\n"
-                            "Without --out, checkpoints belong to one run id (ddprun-out/RUN_ID), "
-                            "so a new run starts fresh. With --out DIR, the directory is the run: "
-                            "the same DIR continues where it stopped, with any number of workers. "
-                            "With several machines, DIR must be in a folder that all "
-                            "of them share.\n"
-                            "SIGTERM and SIGINT end a run after a step, with a checkpoint of it, "
-                            "so the same command with --out goes on there. A second signal ends "
-                            "it at once."},
+                    .text =
+                        "A worker group that ddprun starts again continues from its newest "
+                        "intact checkpoint.\n"
+                        "Without --out, a new run has a new folder in ddprun-out, named by date "
+                        "and time or by ddprun's --rdzv-id, and starts fresh; the link latest "
+                        "leads to the newest. With --out DIR, the directory is the run: "
+                        "the same DIR continues where it stopped, with any number of workers. "
+                        "With several machines, DIR must be in a folder that all "
+                        "of them share.\n"
+                        "SIGTERM and SIGINT end a run after a step, with a checkpoint of it, "
+                        "so the same command with --out goes on there. A second signal ends "
+                        "it at once."},
                    {.title = "Exit status",
                     .terms = {{"0", "Done"},
                               {"1", "Failed"},

@@ -4,36 +4,43 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
 #include <functional>
+#include <utility>
 
 #include "base/file_name.hpp"
 #include "base/open_file.hpp"
+#include "base/time_stamp.hpp"
 #include "trainer/comm/process_watch.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 constexpr const char* kOutFolder = "ddprun-out";
-constexpr const char* kRunPrefix = "run-";
 constexpr const char* kMarkFile = "job";
 
-/// The highest N among the directories run-N of which `is_meant` holds; 0: none.
-int highest_run(const std::filesystem::path& folder,
-                const std::function<bool(const std::filesystem::path&)>& is_meant) {
-  int highest = 0;
+/// Of the directories that begin with date and time and of which `is_meant` holds, the one that was
+/// written to last; empty: none.
+std::filesystem::path last_run(const std::filesystem::path& folder,
+                               const std::function<bool(const std::filesystem::path&)>& is_meant) {
+  std::pair<std::filesystem::file_time_type, std::string> last;
   std::error_code ignored;
   for (std::filesystem::directory_iterator it(folder, ignored), end; it != end;
        it.increment(ignored)) {
-    const std::string name = it->path().filename().string();
-    if (!name.starts_with(kRunPrefix)) continue;
-    int number = 0;
-    const char* first = name.data() + std::string_view(kRunPrefix).size();
-    std::from_chars(first, name.data() + name.size(), number);
-    if (number > highest && is_meant(it->path())) highest = number;
+    std::string name = it->path().filename().string();
+    if (!begins_with_time_stamp(name) || !is_meant(it->path())) continue;
+    const auto written = std::filesystem::last_write_time(it->path(), ignored);
+    if (last.second.empty() || std::pair(written, name) > last) last = {written, std::move(name)};
   }
-  return highest;
+  return last.second.empty() ? std::filesystem::path() : folder / last.second;
+}
+
+/// The first of NAME, NAME_2, NAME_3 and so on that is not there.
+std::filesystem::path free_name(const std::filesystem::path& folder, const std::string& name) {
+  std::filesystem::path path = folder / name;
+  std::error_code ignored;
+  for (int i = 2; std::filesystem::exists(std::filesystem::symlink_status(path, ignored)); ++i)
+    path = folder / fmt::format("{}_{}", name, i);
+  return path;
 }
 
 /// The job as no other one is called that runs now; empty: not known.
@@ -59,21 +66,18 @@ bool names_its_run(const Options& options, const WorkerEnvironment& environment)
 }
 
 std::filesystem::path choose_out(const Options& options, const WorkerEnvironment& environment,
-                                 const std::filesystem::path& base) {
+                                 const std::filesystem::path& base, const std::string& now) {
   if (!options.out.empty()) return options.out;
   const std::filesystem::path folder = base / kOutFolder;
   if (!environment.run_id.empty()) return folder / file_name_of(environment.run_id);
-  const std::string mark = environment.restarted() ? job_mark(environment) : "";
   if (environment.restarted()) {
-    const int mine = highest_run(folder, [&](const std::filesystem::path& run) {
+    const std::string mark = job_mark(environment);
+    auto mine = last_run(folder, [&](const std::filesystem::path& run) {
       return mark.empty() || read_mark(run) == mark;
     });
-    // Without a mark there is at most one run that can be meant, and it may have no folder yet.
-    if (mine > 0 || mark.empty())
-      return folder / fmt::format("{}{:04}", kRunPrefix, std::max(mine, 1));
+    if (!mine.empty()) return mine;
   }
-  const int highest = highest_run(folder, [](const std::filesystem::path&) { return true; });
-  return folder / fmt::format("{}{:04}", kRunPrefix, highest + 1);
+  return free_name(folder, now);
 }
 
 void mark_run(const Options& options, const WorkerEnvironment& environment,

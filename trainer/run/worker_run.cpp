@@ -7,7 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/latest_link.hpp"
 #include "base/printable.hpp"
+#include "base/time_stamp.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/run/advice.hpp"
@@ -116,12 +118,14 @@ void WorkerRun::lock_directory() {
 
 /// Rank 0 alone looks at checkpoints: the others may not see its disk.
 void WorkerRun::find_starting_point() {
-  out_ = choose_out(options_, environment_, current_folder());
+  out_ = choose_out(options_, environment_, current_folder(),
+                    time_stamp(std::chrono::system_clock::now()));
   if (writes() && keeps_checkpoints() && !environment_.restarted()) {
     make_directory();
     // Another job may have taken the free one in the meantime.
     while (!names_its_run(options_, environment_) && !directory_->is_new() && is_there(out_)) {
-      out_ = choose_out(options_, environment_, current_folder());
+      out_ = choose_out(options_, environment_, current_folder(),
+                        time_stamp(std::chrono::system_clock::now()));
       make_directory();
     }
   }
@@ -246,7 +250,10 @@ bool WorkerRun::begin() {
     const auto held = stop_.hold_ends();
     directory_->keep();
   }
-  if (writes() && keeps_checkpoints()) mark_run(options_, environment_, out_);
+  if (writes() && keeps_checkpoints()) {
+    mark_run(options_, environment_, out_);
+    if (options_.out.empty()) lead_latest_to(out_.parent_path(), out_);
+  }
   if (is_first() && keeps_checkpoints() && !claim_)
     claim_ = claim_directory(out_, environment_, *report_);
   if (options_.eval) {

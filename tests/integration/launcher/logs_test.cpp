@@ -93,7 +93,8 @@ TEST_CASE("every run has a folder of its own and latest links to the newest") {
   CHECK(logs.text("attempt_0/0/stdout.log") == "two\n");
   int folders = 0;
   for (const auto& entry : std::filesystem::directory_iterator(logs.folder().path())) {
-    if (entry.path().filename().string().starts_with("a_b_")) ++folders;
+    const std::string name = entry.path().filename();
+    if (name.starts_with("20") && name.find("_a_b") != std::string::npos) ++folders;
   }
   CHECK(folders == 2);
 }

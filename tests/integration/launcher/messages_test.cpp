@@ -193,7 +193,7 @@ TEST_CASE(
   const auto logs =
       shell("$D --rdzv-id=\"$(printf 'a\\nb\\033c')\" --redirects=3 true; ls $TMPDIR");
   CHECK(logs.status == 0);
-  CHECK_THAT(logs.out, StartsWith("ddprun_a_b_c_"));
+  CHECK_THAT(logs.out, StartsWith("ddprun_2") && Contains("_a_b_c\n"));
   const auto missing = shell("exec $D \"$(printf 'no\\033[31m\\nsuch')\"");
   CHECK(missing.status == 127);
   CHECK_THAT(missing.err, StartsWith("ddprun: no\\x1b[31m\\nsuch: not found"));

@@ -239,12 +239,18 @@ TEST_CASE("a new run starts fresh by default, and its restarted workers resume")
   GroupOptions options{.world_size = 2,
                        .arguments = three_epochs(data, {"--max-steps", "6"}),
                        .directory = directory.path()};
-  const std::string first = train(options);
-  CHECK_THAT(field(first, "checkpoint"), Contains("ddprun-out/run-0001/"));
-  CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/run-0002/"));
+  const auto run_of = [&] {
+    return fs::path(field(train(options), "checkpoint")).parent_path().filename().string();
+  };
+  const std::string first = run_of();
+  CHECK(first.starts_with("20"));  // date and time
+  const std::string second = run_of();
+  CHECK(first != second);
+  CHECK(fs::read_symlink(directory / "ddprun-out" / "latest") == second);
   options.restart_count = 1;
   options.arguments = three_epochs(data, {"--max-steps", "8"});
-  CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/run-0002/step-00000008"));
+  CHECK_THAT(field(train(options), "checkpoint"),
+             Contains("ddprun-out/" + second + "/step-00000008"));
   options.restart_count = 0;
   options.environment = {{"TORCHELASTIC_RUN_ID", "job/7"}};
   CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/job_7/"));

@@ -62,7 +62,7 @@ TEST_CASE("the dry run shows control characters of names and values as in C") {
   const std::string text = dry_run_text(plan, {{"ROLE_NAME", "r\ns"}});
   for (const std::string part :
        {"run id       a\\nb\n", "program      t\\x1b[31m.py\n", "command      't\\tx'\n",
-        "  ROLE_NAME=r\\ns\n", "/logs/a\\nb_(random)"}) {
+        "  ROLE_NAME=r\\ns\n", "/logs/(date and time)_a\\nb/"}) {
     CHECK_THAT(text, Contains(part));
   }
 }
@@ -77,13 +77,17 @@ TEST_CASE("the dry run shows choice, command, workers, devices, environment and 
         "  rank 1 (local rank 1)  /usr/bin/python3 -u t.py 'it'\\''s' 1\n",
         "GPUs         0,1 (NVML)\n", "stdout       pty\n",
         "stderr       pipe, shown and to stderr.log\n", "stdin        none\n",
-        "logs         /logs/id-7_(random)/attempt_(restarts)/(local rank)/\n",
+        "logs         /logs/(date and time)_id-7/attempt_(restarts)/(local rank)/\n",
         "run id       id-7\n", "store        localhost, a free port, served by ddprun\n",
         "containment  tree\n", "  WORLD_SIZE=2\n", "warning      a warning\n",
         "note         a note\n"}) {
     CHECK_THAT(text, Contains(part));
   }
   auto plan = small_plan();
+  for (const auto* id : {"none", "2026-11-28_17-15-33_0123abcd"}) {
+    plan.agent.run_id = id;
+    CHECK_THAT(dry_run_text(plan, {}), Contains(" /logs/(date and time)/attempt"));
+  }
   plan.agent.master_port = 29500;
   plan.devices = {.chosen = {}, .cpu_job = true, .source = {}, .warnings = {}};
   CHECK_THAT(dry_run_text(plan, {}), Contains("localhost, port 29500, served by ddprun\n") &&
@@ -170,11 +174,11 @@ TEST_CASE("the dry run as JSON has the same contents") {
   CHECK(json["containment"] == "tree");
   CHECK(json["warnings"][0] == "a warning");
   CHECK(json["notes"][0] == "a note");
+  CHECK(json["notes"][1] == "a note for the start");
 }
 
 TEST_CASE("a dry run as JSON shows arguments that are not UTF-8 without failing") {
   auto plan = small_plan();
-  CHECK(json["notes"][1] == "a note for the start");
   plan.agent.workers[0].argv.emplace_back("\xff\xfe");
   CHECK(nlohmann::json::accept(dry_run_json(plan, {{"X", "\xc3"}})));
 }

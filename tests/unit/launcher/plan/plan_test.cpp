@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "base/time_stamp.hpp"
 #include "tests/unit/launcher/planned.hpp"
 
 using namespace ddprun;
@@ -209,15 +210,14 @@ TEST_CASE("notes of options and devices come along in order") {
   CHECK_THAT(plan.warnings[1], Contains("twice"));
 }
 
-TEST_CASE("the real machine gives random version 4 UUIDs, CPUs and its own folder") {
+TEST_CASE("the real machine gives ids that begin with date and time, CPUs and its own folder") {
   const Probes probes = machine_probes();
   std::set<std::string> ids;
   for (int i = 0; i < 100; ++i) {
     const std::string id = probes.new_run_id();
-    REQUIRE(id.size() == 36);
-    CHECK(id[14] == '4');
-    CHECK(std::string("89ab").find(id[19]) != std::string::npos);
-    CHECK(id.find_first_not_of("0123456789abcdef-") == std::string::npos);
+    REQUIRE(id.size() == std::string("2026-11-28_17-15-33_0123abcd").size());
+    CHECK(ddprun::begins_with_time_stamp(id));
+    CHECK(id.find_first_not_of("0123456789abcdef", 20) == std::string::npos);
     CHECK(ids.insert(id).second);
   }
   CHECK(probes.logical_cpus() >= 1);

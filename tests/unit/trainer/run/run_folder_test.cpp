@@ -2,37 +2,52 @@
 #include "trainer/run/run_folder.hpp"
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
 
 #include "tests/support/temp_dir.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
+const std::string kNow = "2026-11-28_17-15-33";
+
 TEST_CASE("the directory of the run is the one of --out") {
   Options options;
   options.out = "/some/where";
-  CHECK(choose_out(options, WorkerEnvironment(), "/base") == "/some/where");
+  CHECK(choose_out(options, WorkerEnvironment(), "/base", kNow) == "/some/where");
 }
 
 TEST_CASE("a run id names the directory, whatever letters it has") {
   WorkerEnvironment environment;
   environment.run_id = "job-7";
-  CHECK(choose_out({}, environment, "/base") == "/base/ddprun-out/job-7");
+  CHECK(choose_out({}, environment, "/base", kNow) == "/base/ddprun-out/job-7");
   environment.run_id = "../../etc";
-  CHECK(choose_out({}, environment, "/base") == "/base/ddprun-out/_.._.._etc");
+  CHECK(choose_out({}, environment, "/base", kNow) == "/base/ddprun-out/_.._.._etc");
 }
 
-TEST_CASE(
-    "without a run id a new run takes the next free directory, and its restart the same one") {
+TEST_CASE("without a run id a new run is named by date and time, and its restart finds it") {
   const ddprun::test::TempDir directory;
   WorkerEnvironment environment;
   const std::filesystem::path folder = directory / "ddprun-out";
-  CHECK(choose_out({}, environment, directory.path()) == folder / "run-0001");
-  std::filesystem::create_directories(folder / "run-0001");
-  std::filesystem::create_directories(folder / "run-0009");
-  CHECK(choose_out({}, environment, directory.path()) == folder / "run-0010");
+  const auto chosen = [&](const std::string& now = kNow) {
+    return choose_out({}, environment, directory.path(), now);
+  };
+  CHECK(chosen() == folder / kNow);
+  std::filesystem::create_directories(folder / kNow);
+  CHECK(chosen() == folder / (kNow + "_2"));
+  std::filesystem::create_directories(folder / (kNow + "_2"));
+  CHECK(chosen() == folder / (kNow + "_3"));
+  CHECK(chosen("2026-11-28_17-15-34") == folder / "2026-11-28_17-15-34");
   environment.restart_count = 1;
-  CHECK(choose_out({}, environment, directory.path()) == folder / "run-0009");
+  // The one that was written to last, whatever its name; not one of another kind.
+  for (const std::string name : {"job-7", "latest", "2026-11-28"})
+    std::filesystem::create_directories(folder / name);
+  using std::chrono::hours;
+  const auto now = std::filesystem::file_time_type::clock::now();
+  std::filesystem::last_write_time(folder / kNow, now - hours(1));
+  std::filesystem::last_write_time(folder / (kNow + "_2"), now - hours(2));
+  CHECK(chosen("2026-11-28_18-00-00") == folder / kNow);
 }
 
 TEST_CASE("without a run id a restart finds its own job's directory among those of others") {
@@ -41,19 +56,19 @@ TEST_CASE("without a run id a restart finds its own job's directory among those 
   mine.job_socket = "@ddprun/0/none";
   WorkerEnvironment other;
   other.job_socket = "@ddprun/0/none.77";
-  const std::filesystem::path first = choose_out({}, mine, directory.path());
+  const std::filesystem::path first = choose_out({}, mine, directory.path(), kNow);
   mark_run({}, mine, first);
-  const std::filesystem::path second = choose_out({}, other, directory.path());
+  const std::filesystem::path second = choose_out({}, other, directory.path(), kNow);
   CHECK(second != first);
   mark_run({}, other, second);
   mine.restart_count = other.restart_count = 1;
-  CHECK(choose_out({}, mine, directory.path()) == first);
-  CHECK(choose_out({}, other, directory.path()) == second);
+  CHECK(choose_out({}, mine, directory.path(), kNow) == first);
+  CHECK(choose_out({}, other, directory.path(), kNow) == second);
   // A job whose rank 0 ran elsewhere before has none here: it takes nobody else's.
   WorkerEnvironment third;
   third.job_socket = "@ddprun/0/none.78";
   third.round = 2;
-  CHECK(choose_out({}, third, directory.path()) == directory / "ddprun-out" / "run-0003");
+  CHECK(choose_out({}, third, directory.path(), kNow) == directory / "ddprun-out" / (kNow + "_3"));
 }
 
 TEST_CASE("a mark is not written through a link, nor looked for behind one") {

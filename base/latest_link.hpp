@@ -1,0 +1,13 @@
+// The name `latest` beside folders of runs, which leads to the newest one.
+#pragma once
+
+#include <filesystem>
+
+namespace ddprun {
+
+/// Makes BASE/latest a link to `folder`, which lies in `base`, at once; a name that is no link is
+/// left alone. Where the file system has no links, BASE/latest.txt holds the folder's name. It is
+/// only a help for people: what fails is not reported.
+void lead_latest_to(const std::filesystem::path& base, const std::filesystem::path& folder);
+
+}  // namespace ddprun
