@@ -26,8 +26,9 @@ std::string program_in(const std::string& owner) {
 
 void warn_of_no_secret(const std::string& place) {
   spdlog::warn(
-      "anybody who can connect to {} can join this job or stop it, because it has no secret; make "
-      "one with ddprun --make-secret and copy it to each node",
+      "type ddprun --make-secret and copy the file to each node: without it anybody who can "
+      "connect "
+      "to {} can join this job or stop it",
       place);
 }
 
