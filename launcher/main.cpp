@@ -120,22 +120,6 @@ bool has_value(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-/// The active environment (venv, conda), where the workers' Python is not in it; else empty.
-std::string other_environment(const std::string& python) {
-  const std::filesystem::path programs_of_python = std::filesystem::path(python).parent_path();
-  // A shim (pyenv) starts the environment's Python.
-  if (python.empty() || programs_of_python.filename() == "shims") return {};
-  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    const char* folder = std::getenv(name);
-    if (folder == nullptr || *folder == '\0') continue;
-    const auto programs = std::filesystem::path(folder) / "bin";
-    std::error_code failed;
-    const bool same = std::filesystem::equivalent(programs_of_python, programs, failed);
-    return same || !std::filesystem::exists(programs / "python", failed) ? "" : folder;
-  }
-  return {};
-}
-
 /// Empty: it was deleted.
 std::string current_folder() {
   std::error_code failed;
@@ -178,7 +162,7 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   const launcher::JobFacts facts{
       plan.agent.run_id,          command,
       current_folder(),           plan.program.python,
-      plan.agent.log_folder,      other_environment(plan.program.python),
+      plan.agent.log_folder,      plan.program.other_environment,
       has_value("PYTHON_EXEC"),   has_value("PYTHONFAULTHANDLER") || has_value("PYTHONDEVMODE"),
       plan.program.name,          plan.report.arguments,
       plan.agent.master_port == 0};

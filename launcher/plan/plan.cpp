@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/shell_word.hpp"
 #include "launcher/plan/plan_parts.hpp"
 #include "launcher/program/local_rank_argument.hpp"
 #include "launcher/program/options_behind.hpp"
@@ -136,6 +137,13 @@ Outcome<void> plan_program(const LaunchOptions& options, const Environment& envi
   if (!program) return program.error();
   plan.program = std::move(*program);
   if (plan.program.kind != ProgramChoice::Kind::bundled) plan.report.arguments = options.arguments;
+  if (!plan.program.other_environment.empty() &&
+      lookup(environment, "PYTHON_EXEC").value_or("").empty()) {
+    plan.notes.push_back("the workers run under " + plan.program.python +
+                         ", not under the active environment " + plan.program.other_environment +
+                         "; to change that, set PYTHON_EXEC=" +
+                         shell_word(plan.program.other_environment + "/bin/python"));
+  }
   if (auto warning = launcher_options_behind(plan.program, options.arguments.size(), *probes.files);
       !warning.empty()) {
     plan.warnings.push_back(std::move(warning));

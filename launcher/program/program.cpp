@@ -5,29 +5,20 @@
 #include <optional>
 #include <utility>
 
+#include "base/shell_word.hpp"
 #include "base/substitute.hpp"
 #include "base/texts/suggest.hpp"
 #include "launcher/options/other_launchers.hpp"
-#include "launcher/program/doctor_command.hpp"
+#include "launcher/program/on_path.hpp"
+#include "launcher/program/python_choice.hpp"
 #include "launcher/program/run_path.hpp"
 #include "launcher/program/script_text.hpp"
 
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
-
-bool is_program(const FileInfo& info) {
-  return info.kind == FileInfo::Kind::regular && info.executable;
-}
-
 bool has_python_extension(std::string_view name) {
   return name.ends_with(".py") || name.ends_with(".pyc") || name.ends_with(".pyz");
-}
-
-std::string join(const std::string& folder, std::string_view name) {
-  if (folder.empty()) return std::string(name);
-  return folder + (folder.back() == '/' ? "" : "/") + std::string(name);
 }
 
 /// Bytes of the dashes before a name, where one of them is not that of the keyboard: word
@@ -68,19 +59,15 @@ class Resolver {
   Outcome<ProgramChoice> under_python(ProgramChoice::Kind kind, const std::string& reason) const;
   ProgramChoice directly(ProgramChoice::Kind kind, const std::string& file,
                          const std::string& reason) const;
-  std::optional<std::string> on_path(std::string_view name) const;
-  struct Python {
-    std::string file;
-    std::string origin;  ///< for people; empty: the first one on PATH
-  };
-  Outcome<Python> python() const;
-  std::optional<Python> python_of_own_environment() const;
+  [[nodiscard]] std::optional<std::string> on_path(std::string_view name) const {
+    return program_on_path(name, environment_, files_);
+  }
   LaunchError not_executable(const std::string& file, const std::string& what) const;
+  std::optional<LaunchError> unusable_script(const std::string& file) const;
   LaunchError no_first_line(const std::string& file) const;
   [[nodiscard]] std::string with_interpreter(const std::string& interpreter) const;
   LaunchError special_file(const FileInfo& info) const;
   LaunchError not_found() const;
-  LaunchError no_doctor() const;
   LaunchError folder() const;
 
   /// Where an installation keeps the bundled programs, as people would write it.
@@ -125,10 +112,10 @@ Outcome<ProgramChoice> Resolver::with_slash() const {
   if (info.kind == FileInfo::Kind::other) return special_file(info);
   if (python_name)
     return under_python(ProgramChoice::Kind::python_script, "a Python file by its name");
-  if (info.executable && is_bare_shell_script(name, files_.contents(name, kFirstLineMax)))
-    return no_first_line(name);
-  if (info.executable)
+  if (info.executable) {
+    if (auto refused = unusable_script(name)) return *std::move(refused);
     return directly(ProgramChoice::Kind::file, name, "an executable file, named with a slash");
+  }
   if (request_.no_python)
     return not_executable(name, "a file that is not executable (and --no-python is given)");
   const std::string foreign = foreign_content(name, info.first_bytes);
@@ -157,8 +144,7 @@ Outcome<ProgramChoice> Resolver::bare() const {
     }
   }
   if (const auto file = on_path(name)) {
-    if (name.ends_with(".sh") && is_bare_shell_script(name, files_.contents(*file, kFirstLineMax)))
-      return no_first_line(*file);
+    if (auto refused = unusable_script(*file)) return *std::move(refused);
     return directly(ProgramChoice::Kind::path, *file, "found on PATH");
   }
   if (here.kind == FileInfo::Kind::folder) return folder();
@@ -178,7 +164,7 @@ std::optional<ProgramChoice> Resolver::bundled() const {
   }
   // libexec first: in an installed tree the folder of ddprun has programs of other packages, too.
   for (const auto& folder : {libexec_folder(), request_.executable_folder}) {
-    const std::string file = join(folder, request_.program);
+    const std::string file = path_of(folder, request_.program);
     if (is_program(files_.look(file))) {
       return directly(ProgramChoice::Kind::bundled, file,
                       "the program of this name that comes with ddprun");
@@ -194,6 +180,7 @@ ProgramChoice Resolver::directly(ProgramChoice::Kind kind, const std::string& fi
                        .file = file,
                        .argv = {request_.program},
                        .python = {},
+                       .other_environment = {},
                        .reason = reason};
   choice.argv.insert(choice.argv.end(), request_.arguments.begin(), request_.arguments.end());
   return choice;
@@ -201,74 +188,21 @@ ProgramChoice Resolver::directly(ProgramChoice::Kind kind, const std::string& fi
 
 Outcome<ProgramChoice> Resolver::under_python(ProgramChoice::Kind kind,
                                               const std::string& reason) const {
-  auto interpreter = python();
+  auto interpreter =
+      choose_python(request_.program, request_.executable_folder, environment_, files_);
   if (!interpreter) return interpreter.error();
-  ProgramChoice choice{.kind = kind,
-                       .name = request_.program,
-                       .file = interpreter->file,
-                       .argv = {interpreter->file, "-u"},
-                       .python = interpreter->file,
-                       .reason = reason + interpreter->origin};
+  ProgramChoice choice{
+      .kind = kind,
+      .name = request_.program,
+      .file = interpreter->file,
+      .argv = {interpreter->file, "-u"},
+      .python = interpreter->file,
+      .other_environment = other_environment(interpreter->file, environment_, files_),
+      .reason = reason + interpreter->origin};
   if (kind == ProgramChoice::Kind::python_module) choice.argv.push_back("-m");
   choice.argv.push_back(request_.program);
   choice.argv.insert(choice.argv.end(), request_.arguments.begin(), request_.arguments.end());
   return choice;
-}
-
-/// PATH as execvp reads it: an empty entry is the current folder.
-std::optional<std::string> Resolver::on_path(std::string_view name) const {
-  const std::string path = lookup(environment_, "PATH").value_or(std::string(kDefaultPath));
-  std::string_view rest = path;
-  while (true) {
-    const auto colon = rest.find(':');
-    const std::string folder(rest.substr(0, colon));
-    std::string file = join(folder.empty() ? "." : folder, name);
-    if (is_program(files_.look(file))) return file;
-    if (colon == std::string_view::npos) return std::nullopt;
-    rest.remove_prefix(colon + 1);
-  }
-}
-
-/// As for torchrun, which is a script of its environment. An environment of venv has a file
-/// pyvenv.cfg, one of conda a folder conda-meta, and both have their programs in one folder.
-std::optional<Resolver::Python> Resolver::python_of_own_environment() const {
-  if (request_.executable_folder.empty()) return std::nullopt;
-  const std::string environment =
-      std::filesystem::path(request_.executable_folder).parent_path().string();
-  if (files_.look(join(environment, "pyvenv.cfg")).kind != FileInfo::Kind::regular &&
-      files_.look(join(environment, "conda-meta")).kind != FileInfo::Kind::folder) {
-    return std::nullopt;
-  }
-  for (const std::string_view name : {"python3", "python"}) {
-    std::string file = join(request_.executable_folder, name);
-    if (is_program(files_.look(file)))
-      return Python{std::move(file), "; by the Python of ddprun's own environment, " + environment};
-  }
-  return std::nullopt;
-}
-
-Outcome<Resolver::Python> Resolver::python() const {
-  const std::string wanted = lookup(environment_, "PYTHON_EXEC").value_or("");
-  if (!wanted.empty()) {
-    constexpr const char* kOrigin = "; by the Python of PYTHON_EXEC";
-    if (wanted.find('/') != std::string::npos) {
-      if (is_program(files_.look(wanted))) return Python{wanted, kOrigin};
-    } else if (auto file = on_path(wanted)) {
-      return Python{std::move(*file), kOrigin};
-    }
-    return LaunchError(
-        kExitNotFound,
-        "PYTHON_EXEC=" + wanted + ": no such program; set it to the Python to use, or unset it");
-  }
-  if (auto own = python_of_own_environment()) return std::move(*own);
-  for (const std::string_view name : {"python3", "python"}) {
-    if (auto file = on_path(name)) return Python{std::move(*file), {}};
-  }
-  return LaunchError(
-      kExitNotFound,
-      request_.program +
-          " needs Python, and there is neither python3 nor python on PATH: install one, or "
-          "set PYTHON_EXEC (a program of another kind: make it executable, or use --no-python)");
 }
 
 LaunchError Resolver::not_executable(const std::string& file, const std::string& what) const {
@@ -277,10 +211,23 @@ LaunchError Resolver::not_executable(const std::string& file, const std::string&
   std::string interpreter = interpreter_of(first_bytes);
   if (names_one && !on_path(interpreter)) interpreter.clear();
   if (!names_one && file.ends_with(".sh")) interpreter = on_path("bash") ? "bash" : "sh";
-  const std::string change = "chmod +x " + file;
-  if (interpreter.empty()) return {kExitNotExecutable, file + " is " + what + ": " + change};
-  return {kExitNotExecutable, file + " is " + what + ": type " + with_interpreter(interpreter) +
-                                  (names_one ? ", or " + change + " and ddprun ... " + file : "")};
+  const bool noexec = files_.look(file).noexec;
+  const std::string is = noexec ? " lies on a file system mounted noexec" : " is " + what;
+  const std::string change = noexec ? "copy it to another one" : "chmod +x " + shell_word(file);
+  if (interpreter.empty()) return {kExitNotExecutable, file + is + ": " + change};
+  std::string otherwise = names_one ? ", or " + change : "";
+  if (names_one && !noexec) otherwise += " and ddprun ... " + shell_word(file);
+  return {kExitNotExecutable, file + is + ": type " + with_interpreter(interpreter) + otherwise};
+}
+
+/// Why an executable file cannot be started as it is; none: it can, or it is no script.
+std::optional<LaunchError> Resolver::unusable_script(const std::string& file) const {
+  const std::string first_bytes = files_.contents(file, kFirstLineMax);
+  if (is_bare_shell_script(file, first_bytes)) return no_first_line(file);
+  const std::string wanted = lost_by_env(first_bytes);
+  if (wanted.empty()) return std::nullopt;
+  return LaunchError(kExitNotExecutable, file + ": its lines end in CR LF, so env does not find " +
+                                             wanted + "; convert it (dos2unix)");
 }
 
 /// The kernel would refuse it.
@@ -292,9 +239,7 @@ LaunchError Resolver::no_first_line(const std::string& file) const {
 
 /// What to type in place of a script alone.
 std::string Resolver::with_interpreter(const std::string& interpreter) const {
-  const std::string& name = request_.program;
-  const bool is_plain = name.find_first_of(" \t\"$&;()<>|*?") == std::string::npos;
-  return "ddprun ... " + interpreter + " " + (is_plain ? name : "'" + name + "'") +
+  return "ddprun ... " + interpreter + " " + shell_word(request_.program) +
          (request_.arguments.empty() ? "" : " ...");
 }
 
@@ -305,28 +250,16 @@ LaunchError Resolver::special_file(const FileInfo& info) const {
 
 LaunchError Resolver::folder() const {
   std::string message = request_.program + " is a folder: PROGRAM must be a file";
-  if (files_.look(join(request_.program, "__main__.py")).kind == FileInfo::Kind::regular) {
-    message += "; try " + join(request_.program, "__main__.py");
+  if (files_.look(path_of(request_.program, "__main__.py")).kind == FileInfo::Kind::regular) {
+    message += "; try " + path_of(request_.program, "__main__.py");
   }
   return usage_error(message);
-}
-
-LaunchError Resolver::no_doctor() const {
-  const auto own = python_of_own_environment();
-  const std::string command =
-      doctor_command(files_, request_.executable_folder, own ? own->file : "");
-  return {kExitNotFound, command.empty()
-                             ? "doctor: not found; it is a Python module that comes only with the "
-                               "wheel of ddprun, see docs/install.md"
-                             : "doctor: not found; did you mean " + command + "?"};
 }
 
 LaunchError Resolver::not_found() const {
   const std::string& name = request_.program;
   if (const auto dashes = other_dashes(name); dashes > 0) {
     return usage_error(name +
-  // `$$` is a shell's process id in an argument without the macro.
-  if (!has_placeholder(argument, substitution.name)) return std::string(argument);
                        " begins with a dash that is not '-' (from a web page?): retype it as --" +
                        name.substr(dashes));
   }
@@ -344,7 +277,6 @@ LaunchError Resolver::not_found() const {
       return no_first_line(name);
     return {kExitNotFound, message + " on PATH; for the one in the current folder type ./" + name};
   }
-  if (name == "doctor") return no_doctor();
   if (const auto instead = instead_of_command(name); !instead.empty())
     return {kExitNotFound, message + instead};
   if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), name) != kBundledPrograms.end()) {
@@ -367,7 +299,7 @@ LaunchError Resolver::not_found() const {
     folder = slash == 0 ? "/" : name.substr(0, slash);
   }
   for (auto& entry : files_.names_in(folder)) {
-    if (files_.look(join(folder, entry)).kind == FileInfo::Kind::regular)
+    if (files_.look(path_of(folder, entry)).kind == FileInfo::Kind::regular)
       candidates.push_back(std::move(entry));
   }
   if (const auto meant =
@@ -391,9 +323,10 @@ Outcome<ProgramChoice> resolve_program(const ProgramRequest& request,
 }
 
 std::string substitute_local_rank(std::string_view argument, int local_rank) {
-  if (argument.find('$') == std::string_view::npos) return std::string(argument);
   const std::string number = std::to_string(local_rank);
   const Substitution substitution{"local_rank", number};
+  // `$$` is a shell's process id in an argument without the macro.
+  if (!has_placeholder(argument, substitution.name)) return std::string(argument);
   return substitute(argument, {&substitution, 1});
 }
 

@@ -21,6 +21,7 @@ struct FileInfo {
   std::string first_bytes;  ///< at most 256, of a regular file that can be read
   std::string special;      ///< of Kind::other: `a pipe`, `a socket`, `a device`
   std::string link_target;  ///< of Kind::absent: it is a link that leads nowhere
+  bool noexec = false;      ///< not executable, and its file system lets no file be executed
 };
 
 /// What resolve_program asks of the file system. Symbolic links are followed.
@@ -31,6 +32,9 @@ class FileProbe {
   /// The beginning of a regular file; empty when it can't be read.
   [[nodiscard]] virtual std::string contents(const std::string& path,
                                              std::size_t bytes_max) const = 0;
+  /// Whether both paths lead to one folder.
+  [[nodiscard]] virtual bool same_folder(const std::string& one,
+                                         const std::string& other) const = 0;
   /// Whether the current folder has been deleted.
   [[nodiscard]] virtual bool in_deleted_folder() const = 0;
   /// Names of a folder's entries, for suggestions; empty when it can't be read.
@@ -41,6 +45,7 @@ class RealFileProbe : public FileProbe {
  public:
   [[nodiscard]] FileInfo look(const std::string& path) const override;
   [[nodiscard]] std::string contents(const std::string& path, std::size_t bytes_max) const override;
+  [[nodiscard]] bool same_folder(const std::string& one, const std::string& other) const override;
   [[nodiscard]] bool in_deleted_folder() const override;
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const override;
 };
@@ -59,6 +64,8 @@ struct ProgramChoice {
   /// With argv[0]; substitute_local_rank is applied to all but argv[0], for each worker.
   std::vector<std::string> argv;
   std::string python;  ///< the interpreter; empty when none is used
+  /// The active environment (venv, conda) that has a Python, but not this one; else empty.
+  std::string other_environment{};
   std::string reason;  ///< how it was chosen, for people
 };
 

@@ -2,9 +2,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -31,6 +33,17 @@ std::string first_bytes(const std::string& path, std::size_t bytes_max) {
   return bytes;
 }
 
+bool may_execute(const std::string& path) {
+  if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0) return true;
+  // That is faccessat2, and old container runtimes refuse system calls that they do not know.
+  return (errno == EPERM || errno == ENOSYS) && ::access(path.c_str(), X_OK) == 0;
+}
+
+bool on_noexec(const std::string& path) {
+  struct statvfs system {};
+  return ::statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_NOEXEC) != 0;
+}
+
 std::string link_target(const std::string& path) {
   std::error_code failed;
   const auto target = std::filesystem::read_symlink(path, failed);
@@ -55,8 +68,11 @@ FileInfo RealFileProbe::look(const std::string& path) const {
     info.kind = FileInfo::Kind::folder;
   } else if (S_ISREG(status.st_mode)) {
     info.kind = FileInfo::Kind::regular;
-    info.executable = ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
-    if (!info.executable) info.first_bytes = first_bytes(path, kFirstBytesMax);
+    info.executable = may_execute(path);
+    if (!info.executable) {
+      info.first_bytes = first_bytes(path, kFirstBytesMax);
+      info.noexec = on_noexec(path);
+    }
   } else {
     info.kind = FileInfo::Kind::other;
     info.special = special_kind(status.st_mode);
@@ -66,6 +82,11 @@ FileInfo RealFileProbe::look(const std::string& path) const {
 
 std::string RealFileProbe::contents(const std::string& path, std::size_t bytes_max) const {
   return first_bytes(path, bytes_max);
+}
+
+bool RealFileProbe::same_folder(const std::string& one, const std::string& other) const {
+  std::error_code failed;
+  return std::filesystem::equivalent(one, other, failed);
 }
 
 bool RealFileProbe::in_deleted_folder() const {

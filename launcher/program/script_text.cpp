@@ -2,13 +2,33 @@
 
 #include <algorithm>
 
+#include "base/trimmed.hpp"
+
 namespace ddprun::launcher {
+
+namespace {
+
+/// UTF-16 has zeros, too, but begins with its mark.
+bool is_text(std::string_view bytes) {
+  return bytes.find('\0') == std::string_view::npos || bytes.starts_with("\xff\xfe") ||
+         bytes.starts_with("\xfe\xff");
+}
+
+/// What Python runs beside its sources: a zip file, or a compiled module.
+bool is_for_python(std::string_view bytes) {
+  return bytes.starts_with("PK\x03\x04") || bytes.substr(0, 4).ends_with("\r\n");
+}
+
+}  // namespace
 
 std::string foreign_content(std::string_view name, std::string_view bytes) {
   if (bytes.starts_with("\x7f"
                         "ELF"))
     return "a program";
-  if (!bytes.starts_with("#!")) return name.ends_with(".sh") ? "a shell script" : "";
+  if (!bytes.starts_with("#!")) {
+    if (name.ends_with(".sh")) return "a shell script";
+    return is_text(bytes) || is_for_python(bytes) ? "" : "a binary file";
+  }
   const auto line = bytes.substr(0, bytes.find('\n'));
   const bool python =
       line.find("python") != std::string::npos || line.find("pypy") != std::string::npos;
@@ -18,6 +38,15 @@ std::string foreign_content(std::string_view name, std::string_view bytes) {
 bool is_bare_shell_script(std::string_view name, std::string_view first_bytes) {
   return name.ends_with(".sh") && !first_bytes.empty() && !first_bytes.starts_with("#!") &&
          !first_bytes.starts_with('\x7f');
+}
+
+std::string lost_by_env(std::string_view first_bytes) {
+  const auto line = first_bytes.substr(0, first_bytes.find('\n'));
+  if (!line.starts_with("#!") || !line.ends_with('\r')) return "";
+  const std::string_view command = trimmed(line.substr(2));
+  const std::string_view first = command.substr(0, command.find_first_of(" \t"));
+  if (first.substr(first.rfind('/') + 1) != "env") return "";
+  return std::string(command.substr(command.find_last_of(" \t") + 1));
 }
 
 std::string interpreter_of(std::string_view first_bytes) {

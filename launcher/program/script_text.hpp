@@ -15,6 +15,10 @@ std::string foreign_content(std::string_view name, std::string_view first_bytes)
 /// Whether it is meant for a shell, but no #! line tells the kernel which one.
 bool is_bare_shell_script(std::string_view name, std::string_view first_bytes);
 
+/// The program that env does not find because the script's lines end in CR LF, and env takes the CR
+/// for a part of the name. Empty: the first line is another one.
+std::string lost_by_env(std::string_view first_bytes);
+
 /// The interpreter that a script's first line names, without its folder. Empty: none, or it has
 /// arguments or variables there.
 std::string interpreter_of(std::string_view first_bytes);

@@ -17,6 +17,10 @@ class FakeFiles : public FileProbe {
   FakeFiles& text(const std::string& path, const std::string& bytes = "import torch\n") {
     return add(path, {FileInfo::Kind::regular, false, bytes, "", ""});
   }
+  /// On a file system mounted noexec.
+  FakeFiles& noexec(const std::string& path, const std::string& bytes) {
+    return add(path, {FileInfo::Kind::regular, false, bytes, "", "", true});
+  }
   FakeFiles& folder(const std::string& path) {
     return add(path, {FileInfo::Kind::folder, true, "", "", ""});
   }
@@ -40,6 +44,9 @@ class FakeFiles : public FileProbe {
   }
   [[nodiscard]] std::string contents(const std::string& path, std::size_t) const override {
     return look(path).first_bytes;
+  }
+  [[nodiscard]] bool same_folder(const std::string& one, const std::string& other) const override {
+    return without_dot(one) == without_dot(other);
   }
   [[nodiscard]] bool in_deleted_folder() const override { return deleted_; }
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const override {

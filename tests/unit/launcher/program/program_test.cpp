@@ -7,53 +7,15 @@
 
 #include "launcher/program/run_path.hpp"
 #include "tests/support/temp_dir.hpp"
-#include "tests/unit/launcher/fake_files.hpp"
+#include "tests/unit/launcher/program/asked_programs.hpp"
 
 using namespace ddprun;
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
-using ddprun::launcher::test::FakeFiles;
+using namespace ddprun::launcher::test;
 using Kind = ProgramChoice::Kind;
 using Words = std::vector<std::string>;
-
-namespace {
-
-const Environment kEnvironment = {{"PATH", "/usr/bin:/bin"}};
-
-/// A machine with Python and ls, and ddprun in /opt/ddprun/bin.
-FakeFiles files_of_a_machine() {
-  FakeFiles files;
-  files.program("/usr/bin/python3").program("/bin/ls").folder("/usr/bin").folder("/bin");
-  return files;
-}
-
-struct Asked : ProgramRequest {
-  explicit Asked(const std::string& name) {
-    program = name;
-    arguments = {"--x", "1"};
-    executable_folder = "/opt/ddprun/bin";
-  }
-  Asked& without_python() { return no_python = true, *this; }
-  Asked& as_module() { return module = true, *this; }
-};
-
-ProgramChoice chosen(const ProgramRequest& request, const FakeFiles& files,
-                     const Environment& environment = kEnvironment) {
-  const auto choice = resolve_program(request, environment, files);
-  if (!choice) FAIL(choice.error().message);
-  CHECK_FALSE(choice->reason.empty());
-  return *choice;
-}
-
-LaunchError refused_program(const ProgramRequest& request, const FakeFiles& files,
-                            const Environment& environment = kEnvironment) {
-  const auto choice = resolve_program(request, environment, files);
-  if (choice) FAIL("was accepted as " + choice->file);
-  return choice.error();
-}
-
-}  // namespace
 
 TEST_CASE("under --run-path any file runs under Python, by a program that ends as torchrun's") {
   Asked asked("data/train");
@@ -243,12 +205,6 @@ TEST_CASE("a name that is not found exits 127 and the nearest one is suggested")
              Contains("did you mean train?"));
   CHECK_THAT(refused_program(Asked("tarin.py"), files_of_a_machine().text("train.py")).message,
              Contains("did you mean train.py?"));
-TEST_CASE("an argument without the macro stays as it is, with its two dollars") {
-  for (const std::string text : {"$$", "echo $$", "$$ $local_rank2", "$$ ${local_rank", "a$$b$$"})
-    CHECK(substitute_local_rank(text, 3) == text);
-  CHECK(substitute_local_rank("$${local_rank}", 3) == "${local_rank}");
-}
-
   CHECK_THAT(
       refused_program(Asked("./dir/tarin.py"), files_of_a_machine().text("./dir/train.py")).message,
       Contains("did you mean ./dir/train.py?"));
@@ -263,70 +219,6 @@ TEST_CASE("a module runs as python -u -m, whatever lies around") {
       chosen(Asked("train").as_module(), files_of_a_machine().program("/opt/ddprun/bin/train"));
   CHECK(choice.kind == Kind::python_module);
   CHECK(choice.argv == Words{"/usr/bin/python3", "-u", "-m", "train", "--x", "1"});
-}
-
-TEST_CASE("PYTHON_EXEC is the Python, as a path or as a name on PATH") {
-  auto files =
-      files_of_a_machine().text("t.py").program("/venv/bin/python").program("/usr/bin/pypy");
-  CHECK(chosen(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "/venv/bin/python"}})
-            .file == "/venv/bin/python");
-  CHECK(chosen(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "pypy"}}).file ==
-        "/usr/bin/pypy");
-  CHECK(chosen(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", ""}}).file ==
-        "/usr/bin/python3");
-  const auto error =
-      refused_program(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "/no/python"}});
-  CHECK(error.exit_code == 127);
-  CHECK_THAT(error.message, Contains("PYTHON_EXEC=/no/python"));
-}
-
-TEST_CASE(
-    "the Python of the environment that ddprun lies in comes before PATH, after PYTHON_EXEC") {
-  for (const bool conda : {false, true}) {
-    auto files = files_of_a_machine().text("t.py").program("/opt/ddprun/bin/python3");
-    if (conda) {
-      files.folder("/opt/ddprun/conda-meta");
-    } else {
-      files.text("/opt/ddprun/pyvenv.cfg", "home = /usr/bin\n");
-    }
-    const auto choice = chosen(Asked("t.py"), files);
-    CHECK(choice.file == "/opt/ddprun/bin/python3");
-    CHECK(choice.python == "/opt/ddprun/bin/python3");
-    CHECK(choice.argv[0] == "/opt/ddprun/bin/python3");
-    CHECK(choice.reason ==
-          "a Python file by its name; by the Python of ddprun's own environment, /opt/ddprun");
-    const auto other = chosen(Asked("t.py"), files.program("/usr/bin/pypy"),
-                              {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "pypy"}});
-    CHECK(other.file == "/usr/bin/pypy");
-    CHECK(other.reason == "a Python file by its name; by the Python of PYTHON_EXEC");
-  }
-}
-
-TEST_CASE(
-    "a Python beside ddprun is not its environment's without pyvenv.cfg, nor is one missing") {
-  auto files = files_of_a_machine().text("t.py").program("/opt/ddprun/bin/python3");
-  CHECK(chosen(Asked("t.py"), files).file == "/usr/bin/python3");
-  CHECK(chosen(Asked("t.py"), files).reason == "a Python file by its name");
-  CHECK(chosen(Asked("t.py"),
-               files_of_a_machine().text("t.py").text("/opt/ddprun/pyvenv.cfg", "home = /usr\n"))
-            .file == "/usr/bin/python3");
-  auto only_python = files_of_a_machine().text("t.py").text("/opt/ddprun/pyvenv.cfg");
-  CHECK(chosen(Asked("t.py"), only_python.program("/opt/ddprun/bin/python")).file ==
-        "/opt/ddprun/bin/python");
-  Asked nowhere("t.py");
-  nowhere.executable_folder.clear();
-  CHECK(chosen(nowhere, files.text("pyvenv.cfg").program("python3")).file == "/usr/bin/python3");
-}
-
-TEST_CASE("python3 is preferred to python, and none at all is an error that names both") {
-  FakeFiles files;
-  files.text("t.py").program("/bin/python");
-  CHECK(chosen(Asked("t.py"), files).file == "/bin/python");
-  files.program("/bin/python3");
-  CHECK(chosen(Asked("t.py"), files).file == "/bin/python3");
-  const auto error = refused_program(Asked("t.py"), FakeFiles().text("t.py"));
-  CHECK(error.exit_code == 127);
-  CHECK_THAT(error.message, Contains("python3") && Contains("PYTHON_EXEC"));
 }
 
 TEST_CASE("a Python file may have the local rank in its name") {
@@ -349,6 +241,12 @@ TEST_CASE("the local rank macro follows Python's safe substitution") {
   CHECK(substitute_local_rank("$$local_rank $$$local_rank", 3) == "$local_rank $3");
   CHECK(substitute_local_rank("$ $1 ${ ${} ${x $", 3) == "$ $1 ${ ${} ${x $");
   CHECK(substitute_local_rank("$other ${other} $xlocal_rank", 3) == "$other ${other} $xlocal_rank");
+}
+
+TEST_CASE("an argument without the macro stays as it is, with its two dollars") {
+  for (const std::string text : {"$$", "echo $$", "$$ $local_rank2", "$$ ${local_rank", "a$$b$$"})
+    CHECK(substitute_local_rank(text, 3) == text);
+  CHECK(substitute_local_rank("$${local_rank}", 3) == "${local_rank}");
 }
 
 TEST_CASE("the real file probe tells files, folders, devices and what is executable") {

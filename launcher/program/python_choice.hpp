@@ -1,0 +1,27 @@
+// Which Python runs scripts. Pure; the file system is asked through a probe.
+#pragma once
+
+#include <string>
+
+#include "launcher/options/environment.hpp"
+#include "launcher/options/launch_error.hpp"
+#include "launcher/program/program.hpp"
+
+namespace ddprun::launcher {
+
+struct PythonChoice {
+  std::string file;
+  std::string origin;  ///< for people, the end of a sentence; empty: the first one on PATH
+};
+
+/// PYTHON_EXEC, else the Python of the environment that ddprun lies in, else python3 or python on
+/// PATH. `program`: that needs it, for the error.
+Outcome<PythonChoice> choose_python(const std::string& program,
+                                    const std::string& executable_folder,
+                                    const Environment& environment, const FileProbe& files);
+
+/// The active environment (venv, conda) that has a Python, but not this one; else empty.
+std::string other_environment(const std::string& python, const Environment& environment,
+                              const FileProbe& files);
+
+}  // namespace ddprun::launcher
