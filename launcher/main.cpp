@@ -20,6 +20,7 @@
 #include "base/standard_descriptors.hpp"
 #include "base/uncaught.hpp"
 #include "base/version.hpp"
+#include "launcher/doctor/examine.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/make_secret.hpp"
 #include "launcher/options/options.hpp"
@@ -245,6 +246,10 @@ int main(int argc, char** argv) {
       return print(launcher::completion_script(options->completion_shell));
     case launcher::Request::explain_policy:
       return print(rdzv::explain(options->restart));
+    case launcher::Request::doctor:
+      return print(printable(launcher::doctor_text(launcher::examine(launcher::look_at_machine(
+                                 environment, launcher::machine_probes(), user))),
+                             "\n"));
     case launcher::Request::make_secret: {
       const auto made = launcher::make_secret_file(launcher::secret_path(*options, environment));
       return made ? print(*made) : fail(made.error());

@@ -21,6 +21,7 @@ constexpr long long kMaxRestartsMax = 1'000'000'000;
 constexpr long long kProcessesMax = 65'536;
 constexpr long long kOmpThreadsMax = 65'536;
 constexpr int kExitCodeMax = 255;
+constexpr std::string_view kDoctor = "doctor";
 
 Request request_of(const ParsedCommandLine& parsed) {
   if (parsed.ended_by == RowRef("help"))
@@ -230,6 +231,11 @@ Outcome<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& optio
     return usage_error(launcher);
   options.program = *parsed.program;
   options.arguments = parsed.arguments;
+  if (options.program == kDoctor && !options.module && !options.run_path) {
+    if (!options.arguments.empty())
+      return usage_error("doctor takes no arguments (for a program of that name type ./doctor)");
+    options.request = Request::doctor;
+  }
   return {};
 }
 

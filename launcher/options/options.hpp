@@ -29,6 +29,7 @@ enum class Request {
   dry_run_json,
   explain_policy,
   make_secret,
+  doctor,
   help,
   short_help,
   version,

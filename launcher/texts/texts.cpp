@@ -18,6 +18,8 @@ constexpr const char* kProgramRules =
     "in, else python3, else python on PATH, with -u.\n"
     "Arguments after PROGRAM belong to PROGRAM, and ddprun does not read them. It removes one -- "
     "directly before or after PROGRAM.\n"
+    "doctor alone, as in ddprun doctor, is no program: it shows what ddprun finds on this machine, "
+    "and what each missing thing costs.\n"
     "${local_rank} in an argument becomes the worker's local rank.";
 
 TextSection environment_section() {
@@ -67,18 +69,17 @@ ProgramText program_text() {
           "fails, it starts all of them again, as often as --max-restarts allows. Programs and "
           "command lines for torchrun work unchanged. With --nnodes, the same command on several "
           "machines starts one job.",
-      .examples = {{"ddprun --nproc-per-node=2 train", "the bundled trainer, two workers"},
-                   {"ddprun --nproc-per-node=gpu train.py --lr 0.1",
-                    "a Python script, one worker per GPU"},
-                   {"ddprun --gpus=0,2 --max-restarts=3 train.py",
-                    "on two of the GPUs, with up to 3 restarts"},
-                   {"ddprun --nproc-per-node=4 -m project.train", "a Python module"},
-                   {"ddprun --nproc-per-node=2 ./a.out --any",
-                    "any program; options after it are its own"},
-                   {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
-                    "one job on two machines, of which one is node1; type it on both"},
-                   {"ddprun --dry-run --nproc-per-node=2 train",
-                    "only show what would be started and why"}},
+      .examples =
+          {{"ddprun --nproc-per-node=2 train", "the bundled trainer, two workers"},
+           {"ddprun --nproc-per-node=gpu train.py --lr 0.1", "a Python script, one worker per GPU"},
+           {"ddprun --gpus=0,2 --max-restarts=3 train.py",
+            "on two of the GPUs, with up to 3 restarts"},
+           {"ddprun --nproc-per-node=4 -m project.train", "a Python module"},
+           {"ddprun --nproc-per-node=2 ./a.out --any", "any program; options after it are its own"},
+           {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
+            "one job on two machines, of which one is node1; type it on both"},
+           {"ddprun --dry-run --nproc-per-node=2 train", "only show what would be started and why"},
+           {"ddprun doctor", "what this machine has, and what each missing thing costs"}},
       .option_rules =
           "Long names can be shortened if they stay unambiguous. If an option is repeated, the "
           "last one counts. torchrun's variables PET_NAME give defaults.",
@@ -100,6 +101,7 @@ ProgramText program_text() {
 /// How to get the help of a program of ddprun that is no topic; empty: it is none.
 std::string other_program(std::string_view word) {
   if (word == "train") return "train is a program: ddprun train --help shows its options";
+  if (word == "doctor") return "type ddprun doctor: it shows what ddprun finds on this machine";
   if (word == "rdzvd") return "rdzvd is another program: rdzvd --help shows its options";
   return "";
 }
@@ -124,7 +126,6 @@ starts them again if one fails. Command lines for torchrun work unchanged.
   --nnodes=N|MIN:MAX               machines of the job (default: 1)
   --progress-timeout=SECONDS       treat a worker as hung if it reports no
                                    progress for this long (default: off)
-  --grace-period=SECONDS           from a stop signal to SIGKILL (default: 30)
   --log-dir=FOLDER --tee=3         also keep each worker's output in files
   --rank-filter=RANKS              show only the output of these ranks
   --output=raw                     show the output unchanged, without prefixes
@@ -132,6 +133,7 @@ starts them again if one fails. Command lines for torchrun work unchanged.
   --dry-run                        show what would be started and why
 
 ddprun --help lists all options, --help=streams one group; --man explains them.
+ddprun doctor shows what this machine has, and what each missing thing costs.
 )";
 }
 

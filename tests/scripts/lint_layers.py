@@ -46,6 +46,7 @@ MAY_INCLUDE = {
     "launcher/program": ["launcher/options", "base/texts", "base"],
     "launcher/plan": ["launcher/options", "launcher/cluster", "launcher/program", "agent/chaos", "agent/config", "agent/job_settings", "agent/streams", "warden/warden",
                       "rendezvous/etcd/etcd_url", "rendezvous/membership", "rendezvous/munge", "rendezvous/service/hosting", "rendezvous/tls", "machine", "proto", "base"],
+    "launcher/doctor": ["launcher/options", "launcher/program", "launcher/plan", "agent/progress", "machine/processes", "base"],
     "launcher/report": ["launcher/options", "agent/agent", "agent/chaos", "agent/progress/stack_methods", "agent/streams", "rendezvous/membership", "proto", "base"],
     "launcher/ssh": ["launcher/options", "launcher/cluster", "launcher/report", "rendezvous/service", "rendezvous/store", "warden/agent_deadline",
                      "warden/warden_signals", "machine/processes", "proto", "base"],

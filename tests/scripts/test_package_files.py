@@ -288,11 +288,9 @@ class Packed(unittest.TestCase):
             if any(isinstance(node, (ast.FunctionDef, ast.AnnAssign)) for node in ast.walk(tree)):
                 self.assertIn("\nfrom __future__ import annotations\n", path.read_text(), path.name)
 
-    def test_the_oldest_glibc_is_the_same_for_the_packages_the_doctor_and_the_tests(self):
+    def test_the_oldest_glibc_is_the_same_for_the_packages_and_the_tests(self):
         script = (ROOT / "scripts" / "package").read_text()
         self.assertEqual(re.findall(r"(?m)^glibc=(\S+)", script), ["2.28"])
-        doctor = (ROOT / "python" / "ddprun" / "doctor.py").read_text()
-        self.assertEqual(re.findall(r"(?m)^OLDEST_GLIBC = (.+)$", doctor), ["(2, 28)"])
         self.assertEqual(program_checks.OLDEST, (2, 28))
 
 

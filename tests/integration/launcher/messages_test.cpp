@@ -128,6 +128,32 @@ TEST_CASE("a program that could not be started has no pid") {
                              Contains("interpreter /no/such/shell does not exist"));
 }
 
+TEST_CASE("the doctor shows what a job finds here, with this ddprun and its Python") {
+  const auto result = shell("cp $D .; $D doctor; echo $?; PATH=.:$PATH $D doctor; rm ddprun");
+  CHECK(result.err.empty());
+  CHECK_THAT(result.out, StartsWith("Programs\n  ddprun             /") &&
+                             Contains("ddprun: ddprun ") && Contains("\n  Python             3."));
+  CHECK_THAT(result.out,
+             Contains("\nSystem\n") && Contains("\n  level ") && Contains("\n  port 29500 "));
+  CHECK_THAT(result.out, Contains("\n0\nPrograms\n"));
+  const auto refused = shell("$D doctor --all; echo $?; $D --help=doctor; echo $?");
+  CHECK(refused.out == "2\n2\n");
+  CHECK_THAT(refused.err, StartsWith("ddprun: doctor takes no arguments") &&
+                              Contains("type ddprun doctor: it shows"));
+}
+
+TEST_CASE("a program named doctor is started where it is typed as a path, and train is asked") {
+  const auto result = shell(
+      "mkdir -p other/libexec/ddprun other/bin; cp $D other/bin; D=$PWD/other/bin/ddprun; "
+      "printf '#!/bin/sh\necho train 0.0.1\n' > other/libexec/ddprun/train; "
+      "chmod +x other/libexec/ddprun/train; $D doctor | grep '  train '; "
+      "printf '#!/bin/sh\nexit 127\n' > other/libexec/ddprun/train; $D doctor | grep '  train '; "
+      "printf '#!/bin/sh\necho mine\n' > doctor; chmod +x doctor; $D ./doctor; rm -r other doctor");
+  CHECK_THAT(result.out, Contains("/other/libexec/ddprun/train: train 0.0.1\n") &&
+                             Contains("/other/libexec/ddprun/train: does not run\n") &&
+                             EndsWith("mine\n"));
+}
+
 TEST_CASE("a secret made on request is found by its user's jobs, and shown by none of them") {
   const auto result = shell(
       "export HOME=$TMPDIR; unset XDG_CONFIG_HOME DDPRUN_SECRET_FILE; "
