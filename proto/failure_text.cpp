@@ -17,6 +17,21 @@ namespace {
 
 constexpr std::size_t kSuspectsNamed = 4;  // a line is short, and the report has them all
 
+/// " 1, 2, 3, 4 and 12 more".
+std::string first_ranks(const auto& workers) {
+  std::string text;
+  const std::size_t named = std::min(workers.size(), kSuspectsNamed);
+  for (std::size_t i = 0; i < named; ++i)
+    text += fmt::format("{} {}", i > 0 ? "," : "", workers[i].rank);
+  if (named < workers.size()) text += fmt::format(" and {} more", workers.size() - named);
+  return text;
+}
+
+/// "rank 1 on node1".
+std::string name_of_one(const auto& worker) {
+  return fmt::format("rank {}{}", worker.rank, worker.node.empty() ? "" : " on " + worker.node);
+}
+
 /// Both have reported a step.
 bool is_behind(const Suspect& one, const Suspect& other) {
   return one.worker.progress->step < other.worker.progress->step;
@@ -62,19 +77,21 @@ const Suspect* likely_suspect(const Verdict& verdict) {
 std::string name_of_suspects(const Verdict& verdict) {
   const std::vector<Suspect>& suspects = verdict.suspects;
   if (suspects.empty() || suspects.front().worker.suspended) return "";
-  if (const Suspect* one = likely_suspect(verdict))
-    return fmt::format("rank {}{}", one->rank, one->node.empty() ? "" : " on " + one->node);
-  std::string text = "one of ranks";
-  const std::size_t named = std::min(suspects.size(), kSuspectsNamed);
-  for (std::size_t i = 0; i < named; ++i)
-    text += fmt::format("{} {}", i > 0 ? "," : "", suspects[i].rank);
-  if (named < suspects.size()) text += fmt::format(" and {} more", suspects.size() - named);
-  return text;
+  if (const Suspect* one = likely_suspect(verdict)) return name_of_one(*one);
+  return "one of ranks" + first_ranks(suspects);
+}
+
+std::string name_of_ended(const Verdict& verdict) {
+  if (verdict.ended.empty()) return "";
+  if (verdict.ended.size() == 1) return name_of_one(verdict.ended.front());
+  return "ranks" + first_ranks(verdict.ended);
 }
 
 std::string describe(const Verdict& verdict) {
   const std::string suspects = name_of_suspects(verdict);
-  return describe(verdict.culprit) + (suspects.empty() ? "" : "; " + suspects + " probably hangs");
+  const std::string ended = name_of_ended(verdict);
+  return describe(verdict.culprit) + (suspects.empty() ? "" : "; " + suspects + " probably hangs") +
+         (ended.empty() ? "" : "; " + ended + " had ended with exit code 0");
 }
 
 std::string name_of(const LostNode& lost) {

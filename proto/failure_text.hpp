@@ -14,10 +14,13 @@ std::string describe(const FailedWorker& worker);
 /// The suspect that probably hangs: the only one, or the only one with the least step where all
 /// have reported one. Null: none hangs (a signal held them), or it is open which.
 const Suspect* likely_suspect(const Verdict& verdict);
+/// Which workers had ended, because the culprit only waited for them: "rank 1 on node1", or "ranks
+/// 1, 2, 3, 4 and 12 more". Empty: none.
+std::string name_of_ended(const Verdict& verdict);
 /// Which worker probably hangs, because the culprit only waited for it: "rank 1 on node1", or "one
 /// of ranks 1, 2, 3, 4 and 12 more". Empty: none.
 std::string name_of_suspects(const Verdict& verdict);
-/// Why a round failed: the culprit's failure, and which workers probably hang.
+/// Why a round failed: the culprit's failure, and which workers probably hang or had ended.
 std::string describe(const Verdict& verdict);
 /// Its name and ranks: "node1 (ranks 2 to 3)".
 std::string name_of(const LostNode& lost);

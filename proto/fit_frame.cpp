@@ -57,6 +57,7 @@ void shrink(Stopped& stopped, int step) {
   if (step == 0)
     for (RunningWorker& worker : stopped.still_ran) worker.stacks.clear();
   if (step == 1) keep_first(stopped.still_ran);
+  if (step == 1) keep_first(stopped.ended);
 }
 
 void shrink(Finished& finished, int step) {
@@ -73,6 +74,7 @@ void shrink(Finished& finished, int step) {
   for (Suspect& suspect : verdict.suspects)
     if (step == 0) suspect.worker.stacks.clear();
   if (step == 1) keep_furthest_behind(verdict.suspects);
+  if (step == 1) keep_first(verdict.ended);
   if (step == 2) cut_texts(verdict.culprit.failure);
   if (step == 3) cut_lines(verdict.culprit.failure);
 }

@@ -82,6 +82,12 @@ inline constexpr auto kFields<RunningWorker> = std::tuple{
     field("stacks", &RunningWorker::stacks, kStackLines),
     field("suspended", &RunningWorker::suspended),
 };
+template <>
+inline constexpr auto kFields<EndedWorker> = std::tuple{
+    required("local_rank", &EndedWorker::local_rank, kLocalRank),
+    field("pid", &EndedWorker::pid),
+    field("at_ns", &EndedWorker::at, kInstant),
+};
 
 // What the user chose
 // -------------------------------------------------------------------------
@@ -192,6 +198,7 @@ inline constexpr auto kFields<Stopped> = std::tuple{
     field("round_began", &Stopped::round_began),
     field("losses", &Stopped::losses),
     field("slowest", &Stopped::slowest),
+    field("ended", &Stopped::ended, kWorkersOfNode),
 };
 template <>
 inline constexpr std::string_view kKind<Leave> = "leave";
@@ -304,6 +311,13 @@ inline constexpr auto kFields<Suspect> = std::tuple{
     field("node", &Suspect::node, kText),
 };
 template <>
+inline constexpr auto kFields<EarlyEnd> = std::tuple{
+    field("agent", &EarlyEnd::agent),
+    field("rank", &EarlyEnd::rank, kRankOrNone),
+    required("worker", &EarlyEnd::worker),
+    field("node", &EarlyEnd::node, kText),
+};
+template <>
 inline constexpr auto kFields<CloseCall> = std::tuple{
     required("rank", &CloseCall::rank, kRankOrNone),
     field("more", &CloseCall::more),
@@ -318,6 +332,7 @@ inline constexpr auto kFields<Verdict> = std::tuple{
     field("alike", &Verdict::alike, kVerdictWorkers),
     field("suspects", &Verdict::suspects, kVerdictWorkers),
     field("close_call", &Verdict::close_call),
+    field("ended", &Verdict::ended, kVerdictWorkers),
 };
 template <>
 inline constexpr auto kNames<Finished::Outcome> =

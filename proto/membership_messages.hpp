@@ -154,6 +154,12 @@ struct RunningWorker {
   std::vector<std::string> stacks;         ///< of its threads, in lines; where they were taken
   bool suspended = false;  ///< a signal (SIGSTOP) held it when its round was stopped
 };
+/// A worker that had ended with exit code 0 before its round was stopped.
+struct EndedWorker {
+  int local_rank = 0;
+  int pid = 0;
+  std::chrono::nanoseconds at{0};  ///< since the start of the round on its node
+};
 /// Nothing of the round is left on this node. Every worker that failed is in `failures`, with all
 /// that was seen of it; workers that only did as they were told are not. A service with another
 /// clock is told again, without failures, when the round began.
@@ -167,6 +173,7 @@ struct Stopped {
   std::optional<JobTime> round_began = std::nullopt;
   Losses losses = {};                                   ///< of this agent, since it was started
   std::optional<SlowestWorker> slowest = std::nullopt;  ///< when the round was stopped
+  std::vector<EndedWorker> ended = {};
 };
 /// The agent goes away: it was told to stop (`signal`), or it cannot go on (`error`).
 struct Leave {
@@ -285,6 +292,13 @@ struct Suspect {
   RunningWorker worker;
   std::string node = {};  ///< as FailedWorker's
 };
+/// A worker that had ended with exit code 0 before those failed that waited for it.
+struct EarlyEnd {
+  AgentId agent;
+  int rank = -1;
+  EndedWorker worker;
+  std::string node = {};  ///< as FailedWorker's
+};
 /// Other workers may have failed before the culprit, by so much as clocks of nodes may differ.
 struct CloseCall {
   int rank = -1;                       ///< of one of them, on another node
@@ -299,6 +313,7 @@ struct Verdict {
   std::vector<FailedWorker> alike;    ///< those that failed by themselves as it did, by rank
   std::vector<Suspect> suspects;      ///< those of which one may hang, by rank
   std::optional<CloseCall> close_call = std::nullopt;
+  std::vector<EarlyEnd> ended = {};  ///< those that were probably waited for, by rank
 };
 /// A node that had a part in the last round.
 struct NodeOfRound {

@@ -133,6 +133,7 @@ class Agent {
   void keep_error_files(const proto::Stopped& stopped);
   void add_still_running(proto::Stopped& stopped, const ProgressPages& pages) const;
   void add_slowest(proto::Stopped& stopped);
+  void add_ended(proto::Stopped& stopped) const;
   /// Counted from the job's start, so that a wall clock that is set back moves nothing.
   [[nodiscard]] std::chrono::system_clock::time_point wall_time_of(Clock::time_point at) const {
     return wall_started_at_ +

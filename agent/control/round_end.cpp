@@ -131,6 +131,7 @@ proto::Stopped Agent::gather_evidence() {
   const NodeRound& round = *machine_.round();
   proto::Stopped stopped;
   stopped.round = round.round.number;
+  add_ended(stopped);
   const bool failed =
       round.hang || std::any_of(workers().begin(), workers().end(), [](const WorkerRecord& worker) {
         return !worker.error.empty() || (worker.exit && !worker.exit->success());
@@ -163,6 +164,16 @@ void Agent::keep_error_files(const proto::Stopped& stopped) {
     auto file = read_error_file(error_file(config_, machine_.round()->round, failure.local_rank));
     if (file && file->problem.empty())
       result_.error_files[failure.local_rank] = std::move(file->text);
+  }
+}
+
+/// Others may have waited for workers that had ended well.
+void Agent::add_ended(proto::Stopped& stopped) const {
+  for (std::size_t i = 0; i < workers().size(); ++i) {
+    const WorkerRecord& worker = workers()[i];
+    if (worker.stopped_by_us || !worker.exit || !worker.exit->success()) continue;
+    stopped.ended.push_back(
+        {static_cast<int>(i), worker.pid, worker.ended_at - machine_.round()->started_at});
   }
 }
 

@@ -81,7 +81,9 @@ std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
           "peer";
       break;
   }
-  if (evidence.timed_out && !verdict.suspects.empty()) {
+  if (!verdict.ended.empty()) {
+    text += " (it lost a worker that had ended, or waited for it)";
+  } else if (evidence.timed_out && !verdict.suspects.empty()) {
     text += " (it timed out waiting for another worker)";
   } else if (!evidence.victim_phrase.empty()) {
     text += " (looks like a victim's error, but no other worker is a better candidate)";
@@ -229,7 +231,8 @@ std::string wrong_usage_text(const agent::AgentResult& result, int code, const J
   const bool is_plain = culprit.exit == ExitStatus{false, kExitUsage, false} &&
                         code == kExitUsage && culprit.error.empty() && !culprit.stopped_by_us &&
                         culprit.evidence.kind == EvidenceKind::own_exit;
-  const bool is_alone = verdict.victims.empty() && verdict.suspects.empty() && result.nodes == 1;
+  const bool is_alone = verdict.victims.empty() && verdict.suspects.empty() &&
+                        verdict.ended.empty() && result.nodes == 1;
   if (!is_plain || !is_alone || culprit.last_lines.size() > kUsageLinesMost ||
       !hints(result, verdict, facts).empty())
     return "";

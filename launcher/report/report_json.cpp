@@ -95,6 +95,16 @@ Json suspects_json(const proto::Verdict& verdict, const agent::AgentResult& resu
     json["suspended"] = suspect.worker.suspended;
     list.push_back(std::move(json));
   }
+  for (const proto::EarlyEnd& ended : verdict.ended) {
+    list.push_back({{"rank", ended.rank},
+                    {"local_rank", ended.worker.local_rank},
+                    {"host", ended.node.empty() ? result.node_name : ended.node},
+                    {"pid", ended.worker.pid},
+                    {"exit_code", 0},
+                    {"ended_seconds", in_seconds(ended.worker.at)},
+                    {"stacks", Json::array()},
+                    {"suspended", false}});
+  }
   return list;
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/describe.hpp"
 #include "launcher/report/counted.hpp"
 #include "launcher/report/stacks_text.hpp"
 #include "proto/failure_text.hpp"
@@ -35,6 +36,24 @@ int first_timed_out(const proto::Verdict& verdict) {
   return (first != nullptr ? *first : verdict.culprit).rank;
 }
 
+std::string ended_headline(const proto::Verdict& verdict) {
+  const auto first =
+      std::min_element(verdict.ended.begin(), verdict.ended.end(),
+                       [](const auto& a, const auto& b) { return a.worker.at < b.worker.at; });
+  const auto before = std::max(verdict.culprit.failure.evidence.at - first->worker.at,
+                               std::chrono::nanoseconds(0));
+  if (verdict.ended.size() > 1) {
+    return fmt::format(
+        "ddprun: culprit: probably one of {}, which had ended with exit code 0, the first {} "
+        "before\n",
+        proto::name_of_ended(verdict), describe(before));
+  }
+  return fmt::format("ddprun: culprit: probably {}, which had ended with exit code 0 {} before\n",
+                     worker_text(first->rank, first->node, first->worker.local_rank,
+                                 first->worker.pid),
+                     describe(before));
+}
+
 }  // namespace
 
 std::string worker_text(int rank, const std::string& node, int local_rank, int pid) {
@@ -43,6 +62,7 @@ std::string worker_text(int rank, const std::string& node, int local_rank, int p
 }
 
 std::string suspects_headline(const proto::Verdict& verdict) {
+  if (!verdict.ended.empty()) return ended_headline(verdict);
   std::string names = proto::name_of_suspects(verdict);
   if (names.empty()) return "";
   std::string how = "were";

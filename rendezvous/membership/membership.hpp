@@ -325,11 +325,12 @@ class Membership {
   std::set<int> detailed_;                     // of failed_, those with all their lines
   Clock::time_point failed_at_;                // the first failure
   std::map<proto::AgentId, proto::JobTime>
-      began_;                                   // the round, on nodes with failures or slow workers
+      began_;  // the round, on nodes of which times of workers are compared
   proto::ClockId clock_ = 0;                    // of the time that was told last
   std::vector<SlowNode> slowest_;               // of the nodes that have stopped
   std::vector<proto::Suspect> still_ran_;       // of those that have stopped
   std::size_t stacks_kept_ = 0;                 // of still_ran_
+  std::vector<proto::EarlyEnd> ended_;          // of those that have stopped
   std::optional<std::uint64_t> furthest_step_;  // of those that have stopped
   bool final_ = false;                          // no restart can follow
   bool may_save_ = false;                       // nothing has failed

@@ -56,7 +56,8 @@ void Membership::join_stopping(Context& context) {
 void Membership::stopped_stopping(Context& context) {
   const auto& stopped = std::get<proto::Stopped>(*context.message);
   const auto found = member_in_round(context, stopped.round);
-  const bool has_times = !failed_.empty() && (!stopped.failures.empty() || stopped.slowest);
+  const bool has_times =
+      !failed_.empty() && (!stopped.failures.empty() || stopped.slowest || !stopped.ended.empty());
   const bool told_before = stopped.round + 1 == next_round_ && began_.contains(context.agent);
   if ((found != members_.end() && has_times) || told_before)
     note_began(context.agent, stopped.round_began);
@@ -74,6 +75,10 @@ void Membership::stopped_stopping(Context& context) {
         {context.agent, member.seat->first_rank + worker.local_rank, worker, name_of(member)});
     if (!worker.stacks.empty() && ++stacks_kept_ > kDetailedMax)
       still_ran_.back().worker.stacks = {};
+  }
+  for (const proto::EndedWorker& worker : stopped.ended) {
+    ended_.push_back(
+        {context.agent, member.seat->first_rank + worker.local_rank, worker, name_of(member)});
   }
   if (stopped.furthest_step)
     furthest_step_ = std::max(furthest_step_.value_or(0), *stopped.furthest_step);
@@ -181,7 +186,7 @@ proto::Verdict Membership::take_verdict() {
   put_in_job_time();
   std::vector<proto::FailedWorker> failed;
   for (auto& [rank, worker] : failed_) failed.push_back(std::move(worker));
-  return judge(std::move(failed), std::move(still_ran_));
+  return judge(std::move(failed), std::move(still_ran_), std::move(ended_));
 }
 
 void Membership::judge_round(Context& context) {
@@ -275,6 +280,7 @@ void Membership::forget_round() {
   began_.clear();
   slowest_.clear();
   still_ran_.clear();
+  ended_.clear();
   furthest_step_.reset();
   final_ = false;
   lost_.clear();

@@ -69,6 +69,11 @@ void Membership::put_in_job_time() {
     if (began != began_.end() && !is_comparable(began->second))
       worker.failure.evidence.uncertainty = length;
   }
+  for (proto::EarlyEnd& ended : ended_) {
+    const auto began = began_.find(ended.agent);
+    if (began != began_.end() && is_comparable(began->second))
+      ended.worker.at += began->second.at - first;
+  }
 }
 
 }  // namespace ddprun::rdzv

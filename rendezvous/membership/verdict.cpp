@@ -148,9 +148,30 @@ proto::Suspect suspect_of(FailedWorker& worker) {
                                .suspended = true}};
 }
 
+/// Those that had ended before the first of the workers that failed, as far as clocks can tell.
+std::vector<proto::EarlyEnd> ended_before(std::vector<proto::EarlyEnd> ended,
+                                          const proto::Evidence& first) {
+  std::erase_if(ended, [&](const proto::EarlyEnd& one) {
+    return one.worker.at > first.at + first.uncertainty;
+  });
+  std::sort(ended.begin(), ended.end(),
+            [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return ended;
+}
+
+/// The node of all these workers; empty: they are on several.
+template <class Worker>
+proto::AgentId node_of_all(const std::vector<Worker>& workers) {
+  const proto::AgentId& first = workers.front().agent;
+  const bool all_there = std::all_of(workers.begin(), workers.end(),
+                                     [&](const Worker& worker) { return worker.agent == first; });
+  return all_there ? first : proto::AgentId{};
+}
+
 }  // namespace
 
-proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspect> still_ran) {
+proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspect> still_ran,
+                     std::vector<proto::EarlyEnd> ended) {
   DDPRUN_ASSERT(!failed.empty(), "a verdict needs a worker that failed");
   std::vector<proto::Suspect> suspended;
   if (std::any_of(failed.begin(), failed.end(), reports_own_error)) {
@@ -176,7 +197,12 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
   const bool any_timed_out =
       std::any_of(failed.begin(), failed.end(),
                   [](const FailedWorker& worker) { return worker.failure.evidence.timed_out; });
-  verdict.suspects = all_waited && any_timed_out ? std::move(still_ran) : std::move(suspended);
+  if (all_waited) verdict.ended = ended_before(std::move(ended), culprit->failure.evidence);
+  if (!all_waited) {
+    verdict.suspects = std::move(suspended);
+  } else if (any_timed_out && verdict.ended.empty()) {
+    verdict.suspects = std::move(still_ran);
+  }
   std::sort(verdict.suspects.begin(), verdict.suspects.end(),
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
   verdict.culprit = std::move(*culprit);
@@ -191,13 +217,10 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
 }
 
 proto::AgentId failed_node(const proto::Verdict& verdict) {
+  if (!verdict.ended.empty()) return node_of_all(verdict.ended);
   if (proto::name_of_suspects(verdict).empty()) return verdict.culprit.agent;
   if (const proto::Suspect* likely = proto::likely_suspect(verdict)) return likely->agent;
-  const proto::AgentId& first = verdict.suspects.front().agent;
-  const bool all_there =
-      std::all_of(verdict.suspects.begin(), verdict.suspects.end(),
-                  [&](const proto::Suspect& suspect) { return suspect.agent == first; });
-  return all_there ? first : proto::AgentId{};
+  return node_of_all(verdict.suspects);
 }
 
 int exit_code_of(const proto::Verdict& verdict) {

@@ -28,13 +28,17 @@ namespace ddprun::rdzv {
 /// counts as a hang. Where one of them reports an error of its own it does not, and the worker is a
 /// suspect.
 ///
+/// `ended`: workers that had ended with exit code 0. Where all that failed have a victim's phrase,
+/// those that ended before them are what was waited for, rather than one that still ran.
+///
 /// `still_ran`: workers that neither failed nor ended. Where all that failed have a victim's phrase
 /// and one of them timed out waiting, they are suspects: one of them may be what was waited for.
 proto::Verdict judge(std::vector<proto::FailedWorker> failed,
-                     std::vector<proto::Suspect> still_ran = {});
+                     std::vector<proto::Suspect> still_ran = {},
+                     std::vector<proto::EarlyEnd> ended = {});
 
 /// On which node the round failed: the culprit's, or, where that only waited for one that probably
-/// hangs, the node of that one. Empty: several nodes have workers that may hang.
+/// hangs or had ended, the node of that one. Empty: several nodes have such workers.
 proto::AgentId failed_node(const proto::Verdict& verdict);
 
 /// Of the job that the culprit ends, as docs/exit-codes.md has it.

@@ -2,9 +2,11 @@
 #include "launcher/report/suspects_text.hpp"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "launcher/report/report_json.hpp"
 #include "proto/failure_text.hpp"
 #include "tests/unit/launcher/report/failed_job.hpp"
 
@@ -133,4 +135,25 @@ TEST_CASE("the report of a failure has the culprit's log file") {
   CHECK(has(said(result), "ddprun: its log: /logs/run7/attempt_0/1/stderr.log\n"));
   result.finished.verdict->culprit.node = "node2";
   CHECK(has(said(result), "ddprun: its log on node2: /logs/run7/attempt_0/1/stderr.log\n"));
+}
+
+TEST_CASE("a worker that had ended too early is named before the one that lost it") {
+  agent::AgentResult result = test::timed_out_waiting();
+  result.node_name = "host";
+  auto& verdict = *result.finished.verdict;
+  verdict.suspects.clear();
+  verdict.ended = {{"local", 0, {0, 4241, 400ms}, ""}};
+  const std::string text = test::said(result);
+  CHECK(test::has(text,
+                  "ddprun: culprit: probably rank 0 (local rank 0, pid 4241), which had ended with "
+                  "exit code 0 2 s before\nddprun: failed first: rank 1 "));
+  CHECK(test::has(text, "(it lost a worker that had ended, or waited for it)\n"));
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 1, {}));
+  REQUIRE(json["suspects"].size() == 1);
+  CHECK(json["suspects"][0]["rank"] == 0);
+  CHECK(json["suspects"][0]["exit_code"] == 0);
+  CHECK(json["suspects"][0]["ended_seconds"] == 0.4);
+  verdict.ended.push_back({"local", 2, {2, 4243, 900ms}, ""});
+  CHECK(test::has(test::said(result), "ddprun: culprit: probably one of ranks 0, 2, which had ended "
+                                      "with exit code 0, the first 2 s before\n"));
 }

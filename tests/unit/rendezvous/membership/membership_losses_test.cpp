@@ -341,3 +341,25 @@ TEST_CASE(
   CHECK(
       job.finished("a").reason.ends_with("1 of at least 2 nodes joined; b was stopped by SIGTERM"));
 }
+
+TEST_CASE("a node whose workers had all ended well is the one that the others lost") {
+  Script job(nodes(2, 2));
+  for (const char* agent : {"a", "b"}) job.join(agent, 1);
+  job.done("b");
+  job.fail("a", 0, {false, 1, false});
+  proto::Stopped lost{0, {test::victim(0)}};
+  lost.round_began = proto::JobTime{1s, 1ms, 7};
+  job.say("a", lost);
+  proto::Stopped ended{0, {}};
+  ended.ended = {{0, 55, 5ms}};
+  ended.round_began = proto::JobTime{1s + 2ms, 1ms, 7};
+  job.say("b", ended);
+  const auto& verdict = *job.finished("a").verdict;
+  CHECK(verdict.culprit.rank == 0);
+  REQUIRE(verdict.ended.size() == 1);
+  CHECK(verdict.ended[0].rank == 1);
+  CHECK(verdict.ended[0].node == "b");
+  CHECK(verdict.ended[0].worker.at == 7ms);
+  CHECK(job.finished("a").reason ==
+        "rank 0 on a exited with code 1 after 0 ms; rank 1 on b had ended with exit code 0");
+}

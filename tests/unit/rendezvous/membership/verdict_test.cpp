@@ -66,6 +66,27 @@ TEST_CASE("every other failed worker is a victim, in order of ranks") {
   CHECK(verdict.victims[1].rank == 2);
 }
 
+TEST_CASE("a worker that had ended well is the suspect of those that only lost a peer") {
+  const auto ended = [](int rank, std::chrono::nanoseconds at) {
+    return proto::EarlyEnd{"a", rank, {rank, 100 + rank, at}, ""};
+  };
+  const auto lost = seen(0, exception_line, 20ms, "connection closed by peer");
+  auto timed_out = seen(0, exception_line, 20ms, "timed out waiting");
+  timed_out.failure.evidence.timed_out = true;
+  const std::vector<proto::Suspect> running{{"a", 2, {}, ""}};
+  for (const auto& failed : {lost, timed_out}) {
+    const auto verdict = rdzv::judge({failed}, running, {ended(3, 9ms), ended(1, 8ms)});
+    CHECK(verdict.culprit.rank == 0);
+    CHECK(verdict.suspects.empty());
+    REQUIRE(verdict.ended.size() == 2);
+    CHECK(verdict.ended[0].rank == 1);
+    CHECK(rdzv::failed_node(verdict) == "a");
+  }
+  CHECK(rdzv::judge({timed_out}, running, {ended(1, 21ms)}).ended.empty());
+  CHECK(rdzv::judge({timed_out}, running, {ended(1, 21ms)}).suspects.size() == 1);
+  CHECK(rdzv::judge({seen(0, exception_line, 20ms)}, {}, {ended(1, 8ms)}).ended.empty());
+}
+
 namespace {
 
 /// The ranks that failed as the culprit did, of rank 0 (the culprit) and the others.
