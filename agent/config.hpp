@@ -20,6 +20,7 @@
 #include "proto/credentials.hpp"
 #include "proto/encryption.hpp"
 #include "proto/job_settings.hpp"
+#include "proto/membership_messages.hpp"
 #include "rendezvous/etcd/etcd_access.hpp"
 #include "rendezvous/etcd/etcd_url.hpp"
 #include "rendezvous/service/hosting.hpp"
@@ -106,6 +107,7 @@ struct AgentConfig {
   std::string node_name;
 
   std::string file;                     ///< what to execute
+  proto::ProgramFacts program;          ///< for the report, wherever that is printed
   std::vector<WorkerSettings> workers;  ///< one for each local rank
   proto::JobSettings job;
   WatchSettings watch;

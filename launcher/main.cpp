@@ -136,7 +136,7 @@ int tell_launcher(const agent::AgentResult& result, int code, const launcher::La
   end.has_culprit = result.finished.verdict && result.culprit_is_here;
   end.reports = result.finished.report_at.empty();
   end.cancelled = result.finished.outcome == proto::Finished::Outcome::cancelled;
-  end.text = printable(launcher::report(result, code, facts), "\n\t");
+  end.text = printable(launcher::report(result, code), "\n\t");
   if (!plan.report.file.empty() && end.reports)
     end.json = launcher::report_json(result, code, facts);
   if (node.wants_error_file) {
@@ -160,13 +160,16 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   plan.agent.log_folder = std::move(*log_folder);
   plan.agent.run_directory = plan.warden.run_directory = make_run_directory();
   plan.warden.title_room = title_room;
-  const launcher::JobFacts facts{
-      plan.agent.run_id,          command,
-      current_folder(),           plan.program.python,
-      plan.agent.log_folder,      plan.program.other_environment,
-      has_value("PYTHON_EXEC"),   has_value("PYTHONFAULTHANDLER") || has_value("PYTHONDEVMODE"),
-      plan.program.name,          plan.report.arguments,
-      plan.agent.master_port == 0};
+  proto::ProgramFacts& program = plan.agent.program;
+  program.python = plan.program.python;
+  program.other_environment = plan.program.other_environment;
+  program.python_is_wanted = has_value("PYTHON_EXEC");
+  program.shows_crashes = has_value("PYTHONFAULTHANDLER") || has_value("PYTHONDEVMODE");
+  program.all_have_stdin = plan.agent.standard_input == agent::StdinMode::all;
+  program.program = plan.program.name;
+  program.chooses_store_port = plan.agent.master_port == 0;
+  const launcher::JobFacts facts{plan.agent.run_id, command, current_folder(),
+                                 plan.agent.log_folder};
   const auto conclude = [&](const agent::AgentResult& result) {
     const int code = launcher::exit_code(result, plan.report.exit_code_rule);
     if (node != nullptr) return tell_launcher(result, code, plan, facts, *node);
@@ -174,7 +177,7 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
     if (!plan.report.file.empty() && result.finished.report_at.empty())
       write_report(plan.report.file, launcher::report_json(result, code, facts), unfinished, level);
     const std::string chaos = result.chaos ? launcher::chaos_text(*result.chaos) : "";
-    say_report(launcher::report(result, code, facts) + chaos, unfinished.on_stderr);
+    say_report(launcher::report(result, code) + chaos, unfinished.on_stderr);
     copy_error_file(plan.report.error_file, result, level);
     return code;
   };

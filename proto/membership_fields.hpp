@@ -88,6 +88,17 @@ inline constexpr auto kFields<EndedWorker> = std::tuple{
     field("pid", &EndedWorker::pid),
     field("at_ns", &EndedWorker::at, kInstant),
 };
+template <>
+inline constexpr auto kFields<ProgramFacts> = std::tuple{
+    field("python", &ProgramFacts::python, kText),
+    field("other_environment", &ProgramFacts::other_environment, kText),
+    field("python_is_wanted", &ProgramFacts::python_is_wanted),
+    field("shows_crashes", &ProgramFacts::shows_crashes),
+    field("all_have_stdin", &ProgramFacts::all_have_stdin),
+    field("chooses_store_port", &ProgramFacts::chooses_store_port),
+    field("program", &ProgramFacts::program, kText),
+    field("arguments", &ProgramFacts::arguments, list(kArgumentsMax)),
+};
 
 // What the user chose
 // -------------------------------------------------------------------------
@@ -199,6 +210,7 @@ inline constexpr auto kFields<Stopped> = std::tuple{
     field("losses", &Stopped::losses),
     field("slowest", &Stopped::slowest),
     field("ended", &Stopped::ended, kWorkersOfNode),
+    field("program", &Stopped::program),
 };
 template <>
 inline constexpr std::string_view kKind<Leave> = "leave";
@@ -333,6 +345,7 @@ inline constexpr auto kFields<Verdict> = std::tuple{
     field("suspects", &Verdict::suspects, kVerdictWorkers),
     field("close_call", &Verdict::close_call),
     field("ended", &Verdict::ended, kVerdictWorkers),
+    field("program", &Verdict::program),
 };
 template <>
 inline constexpr auto kNames<Finished::Outcome> =

@@ -154,6 +154,22 @@ struct RunningWorker {
   std::vector<std::string> stacks;         ///< of its threads, in lines; where they were taken
   bool suspended = false;  ///< a signal (SIGSTOP) held it when its round was stopped
 };
+/// How the workers of a node were started, as far as hints of the report depend on it.
+struct ProgramFacts {
+  std::string python = {};  ///< under which the workers run; empty: none that we chose
+  /// The active environment (venv, conda), where that Python belongs to another one; else empty.
+  std::string other_environment = {};
+  bool python_is_wanted = false;  ///< PYTHON_EXEC names it
+  bool shows_crashes = false;     ///< that Python prints its stacks if a signal ends it
+  bool all_have_stdin = false;    ///< --stdin=all: else rank 0 alone has it, or no worker
+  /// The user has not named the port of the workers' store.
+  bool chooses_store_port = false;
+  std::string program = {};  ///< as typed
+  /// Options behind it that are spelled as ddprun's, without values. Empty for a program of ours,
+  /// which says itself to which program an option belongs.
+  std::vector<std::string> arguments = {};
+};
+inline constexpr std::size_t kArgumentsMax = 64;
 /// A worker that had ended with exit code 0 before its round was stopped.
 struct EndedWorker {
   int local_rank = 0;
@@ -174,6 +190,7 @@ struct Stopped {
   Losses losses = {};                                   ///< of this agent, since it was started
   std::optional<SlowestWorker> slowest = std::nullopt;  ///< when the round was stopped
   std::vector<EndedWorker> ended = {};
+  std::optional<ProgramFacts> program = std::nullopt;  ///< where any failed
 };
 /// The agent goes away: it was told to stop (`signal`), or it cannot go on (`error`).
 struct Leave {
@@ -314,6 +331,8 @@ struct Verdict {
   std::vector<Suspect> suspects;      ///< those of which one may hang, by rank
   std::optional<CloseCall> close_call = std::nullopt;
   std::vector<EarlyEnd> ended = {};  ///< those that were probably waited for, by rank
+  /// Of the culprit's node; none: its version is older.
+  std::optional<ProgramFacts> program = std::nullopt;
 };
 /// A node that had a part in the last round.
 struct NodeOfRound {

@@ -152,6 +152,7 @@ proto::Stopped Agent::gather_evidence() {
       failures_of({config_, round.round, workers(), round.started_at, handles_->wall_started_at,
                    round.stopped_at, round.stop_signal, memory_kill, output_ ? &*output_ : nullptr,
                    pages, round.hang ? &*round.hang : nullptr});
+  if (!stopped.failures.empty()) stopped.program = config_.program;
   add_still_running(stopped, pages);
   if (config_.keep_error_files) keep_error_files(stopped);
   return stopped;

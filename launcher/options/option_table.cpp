@@ -57,6 +57,15 @@ const OptionRow* option_spelled(std::string_view spelling) {
   return nullptr;
 }
 
+std::vector<std::string> spelled_as_ours(const std::vector<std::string>& arguments) {
+  std::vector<std::string> found;
+  for (const std::string& argument : arguments) {
+    std::string typed = argument.substr(0, argument.find('='));
+    if (option_spelled(typed) != nullptr) found.push_back(std::move(typed));
+  }
+  return found;
+}
+
 bool only_launchers_have(const OptionRow& row) {
   constexpr std::array<std::string_view, 4> kNames = {"nnodes", "node-rank", "max-restarts",
                                                       "standalone"};

@@ -109,6 +109,9 @@ std::vector<std::string> spellings(const OptionRow& row);
 /// ddprun.
 const OptionRow* option_spelled(std::string_view spelling);
 
+/// The options of ddprun among the arguments of another program, without their values, in order.
+std::vector<std::string> spelled_as_ours(const std::vector<std::string>& arguments);
+
 /// Whether launchers have this option, and hardly any program that they start.
 bool only_launchers_have(const OptionRow& row);
 

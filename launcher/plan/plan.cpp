@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/shell_word.hpp"
+#include "launcher/options/option_table.hpp"
 #include "launcher/plan/plan_parts.hpp"
 #include "launcher/program/local_rank_argument.hpp"
 #include "launcher/program/options_behind.hpp"
@@ -136,7 +137,8 @@ Outcome<void> plan_program(const LaunchOptions& options, const Environment& envi
   auto program = resolve_program(request, environment, *probes.files);
   if (!program) return program.error();
   plan.program = std::move(*program);
-  if (plan.program.kind != ProgramChoice::Kind::bundled) plan.report.arguments = options.arguments;
+  if (plan.program.kind != ProgramChoice::Kind::bundled)
+    plan.agent.program.arguments = spelled_as_ours(options.arguments);
   if (!plan.program.other_environment.empty() &&
       lookup(environment, "PYTHON_EXEC").value_or("").empty()) {
     plan.notes.push_back("the workers run under " + plan.program.python +

@@ -37,7 +37,6 @@ struct ReportPlan {
   std::string file;        ///< --report-file; empty: none
   std::string error_file;  ///< TORCHELASTIC_ERROR_FILE of our own; empty: no copy is wanted
   ExitCodeRule exit_code_rule = ExitCodeRule::first;
-  std::vector<std::string> arguments;  ///< of the program, as JobFacts has them
 };
 
 struct LaunchPlan {

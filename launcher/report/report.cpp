@@ -138,8 +138,7 @@ std::string last_lines_text(int rank, const std::vector<std::string>& lines) {
   return text;
 }
 
-std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict,
-                         const JobFacts& facts) {
+std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
   std::string text = suspects_headline(verdict);
   text += fmt::format(
@@ -150,7 +149,7 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
       culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
   text += evidence_text(verdict, wrote_nothing) + close_call_text(verdict) + usage_text(culprit) +
           alike_text(result, verdict);
-  for (const std::string& hint : hints(result, verdict, facts))
+  for (const std::string& hint : hints(result, verdict))
     text += fmt::format("ddprun: hint: {}\n", hint);
   if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
     text += last_lines_text(verdict.culprit.rank, culprit.last_lines);
@@ -225,7 +224,7 @@ constexpr std::size_t kUsageLinesMost = 4;
 
 /// A program that does not know its arguments has said so itself, mostly on every rank: one line
 /// is enough. Empty: this end needs the whole report.
-std::string wrong_usage_text(const agent::AgentResult& result, int code, const JobFacts& facts) {
+std::string wrong_usage_text(const agent::AgentResult& result, int code) {
   const proto::Verdict& verdict = *result.finished.verdict;
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
   const bool is_plain = culprit.exit == ExitStatus{false, kExitUsage, false} &&
@@ -234,7 +233,7 @@ std::string wrong_usage_text(const agent::AgentResult& result, int code, const J
   const bool is_alone = verdict.victims.empty() && verdict.suspects.empty() &&
                         verdict.ended.empty() && result.nodes == 1;
   if (!is_plain || !is_alone || culprit.last_lines.size() > kUsageLinesMost ||
-      !hints(result, verdict, facts).empty())
+      !hints(result, verdict).empty())
     return "";
   std::string text = fmt::format("ddprun: rank {} {}, mostly wrong arguments or input",
                                  verdict.culprit.rank, describe(culprit));
@@ -313,7 +312,7 @@ void keep_on_their_lines(proto::Finished& finished) {
   for (proto::Suspect& suspect : finished.verdict->suspects) keep(suspect.node);
 }
 
-std::string report_text(const agent::AgentResult& result, int code, const JobFacts& facts) {
+std::string report_text(const agent::AgentResult& result, int code) {
   const proto::Finished& finished = result.finished;
   std::string text;
   for (const std::string& process : result.leftovers)
@@ -340,18 +339,17 @@ std::string report_text(const agent::AgentResult& result, int code, const JobFac
                        describe(*finished.verdict), finished.report_at) +
            closing_line(finished, code);
   }
-  if (std::string usage = wrong_usage_text(result, code, facts); !usage.empty())
-    return text + usage;
-  return text + culprit_text(result, *finished.verdict, facts) +
-         others_text(result, *finished.verdict) + closing_line(finished, code);
+  if (std::string usage = wrong_usage_text(result, code); !usage.empty()) return text + usage;
+  return text + culprit_text(result, *finished.verdict) + others_text(result, *finished.verdict) +
+         closing_line(finished, code);
 }
 
 }  // namespace
 
-std::string report(const agent::AgentResult& result, int code, const JobFacts& facts) {
+std::string report(const agent::AgentResult& result, int code) {
   agent::AgentResult shown = result;
   keep_on_their_lines(shown.finished);
-  return report_text(shown, code, facts);
+  return report_text(shown, code);
 }
 
 }  // namespace ddprun::launcher

@@ -14,17 +14,7 @@ struct JobFacts {
   std::string run_id = {};
   std::vector<std::string> command = {};  ///< the command line of ddprun
   std::string folder = {};                ///< in which it was started; empty: deleted
-  std::string python = {};      ///< under which the workers run; empty: none that we chose
-  std::string log_folder = {};  ///< of this run; empty: none
-  /// The active environment (venv, conda), where that Python belongs to another one; else empty.
-  std::string other_environment = {};
-  bool python_is_wanted = false;  ///< PYTHON_EXEC names it
-  bool shows_crashes = false;     ///< that Python prints its stacks if a signal ends it
-  std::string program = {};       ///< as typed
-  /// What stands behind it; empty for a program of ours, which says itself to which program an
-  /// option belongs.
-  std::vector<std::string> arguments = {};
-  bool chooses_store_port = false;  ///< the user has not named the port of the workers' store
+  std::string log_folder = {};            ///< of this run; empty: none
 };
 
 /// The exit code of the job, from docs/exit-codes.md.
@@ -36,6 +26,6 @@ int exited_by_themselves(const agent::AgentResult& result);
 
 /// Some lines for stderr, each ended by a newline; empty for a success without restarts. `code` is
 /// the exit code.
-std::string report(const agent::AgentResult& result, int code, const JobFacts& facts = {});
+std::string report(const agent::AgentResult& result, int code);
 
 }  // namespace ddprun::launcher

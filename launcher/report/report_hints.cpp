@@ -22,7 +22,7 @@ using proto::EvidenceKind;
 
 constexpr std::size_t kPathBytesShown = 400;
 
-std::string about_python(const JobFacts& facts) {
+std::string about_python(const proto::ProgramFacts& facts) {
   if (facts.python.empty()) {
     return "is the module installed for this Python? PROGRAM, or its first line (#!), chooses it";
   }
@@ -66,7 +66,8 @@ std::string about_signal(const proto::WorkerFailure& failure) {
 }
 
 /// Where Python prints nothing of a crash in a library that it called.
-std::string about_crash_of_python(const proto::WorkerFailure& failure, const JobFacts& facts) {
+std::string about_crash_of_python(const proto::WorkerFailure& failure,
+                                  const proto::ProgramFacts& facts) {
   constexpr std::array kCrashes = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
   const bool crashed =
       std::find(kCrashes.begin(), kCrashes.end(), failure.exit.value) != kCrashes.end();
@@ -143,9 +144,9 @@ bool is_unknown(const proto::WorkerFailure& failure, const std::string& option) 
 }
 
 /// Of a program that does not know one of its arguments.
-std::string about_misplaced_option(const proto::WorkerFailure& failure, const JobFacts& facts) {
-  for (const std::string& argument : facts.arguments) {
-    const std::string typed = argument.substr(0, argument.find('='));
+std::string about_misplaced_option(const proto::WorkerFailure& failure,
+                                   const proto::ProgramFacts& facts) {
+  for (const std::string& typed : facts.arguments) {
     const OptionRow* option = option_spelled(typed);
     if (option == nullptr) continue;
     const bool was_read = !failure.last_lines.empty();
@@ -160,7 +161,7 @@ std::string about_misplaced_option(const proto::WorkerFailure& failure, const Jo
 
 /// PyTorch names the place to which it could not connect.
 std::string about_store(const agent::AgentResult& result, const proto::WorkerFailure& failure,
-                        const JobFacts& facts) {
+                        const proto::ProgramFacts& facts) {
   if (result.nodes < 2 || !mentions(failure, {"client socket has "}) ||
       !mentions(failure, {fmt::format(", {})", result.store_port)}))
     return "";
@@ -207,9 +208,9 @@ std::string output_above_text(const agent::AgentResult& result,
          "into this report)\n";
 }
 
-std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict,
-                               const JobFacts& facts) {
+std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const proto::ProgramFacts facts = verdict.program.value_or(proto::ProgramFacts{});
   std::vector<std::string> found;
   const auto add = [&found](std::string hint) {
     if (!hint.empty()) found.push_back(std::move(hint));

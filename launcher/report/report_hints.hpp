@@ -24,8 +24,7 @@ std::string output_above_text(const agent::AgentResult& result,
                               const proto::WorkerFailure& culprit);
 
 /// Sentences for the report, one line each; empty: there is nothing to add to what the failure says
-/// itself.
-std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict,
-                               const JobFacts& facts);
+/// itself. What they say of the program is that of the culprit's node.
+std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict);
 
 }  // namespace ddprun::launcher

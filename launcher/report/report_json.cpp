@@ -232,7 +232,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["alike"] = workers_json(verdict.alike, result);
   json["victims"] = workers_json(verdict.victims, result);
   json["suspects"] = suspects_json(verdict, result);
-  json["hints"] = finished.verdict ? hints(result, verdict, facts) : std::vector<std::string>();
+  json["hints"] = finished.verdict ? hints(result, verdict) : std::vector<std::string>();
   json["rounds"] = Json::array();
   for (const agent::RoundSummary& round : result.rounds)
     json["rounds"].push_back(round_json(round, result.node_name));

@@ -331,6 +331,7 @@ class Membership {
   std::vector<proto::Suspect> still_ran_;       // of those that have stopped
   std::size_t stacks_kept_ = 0;                 // of still_ran_
   std::vector<proto::EarlyEnd> ended_;          // of those that have stopped
+  std::map<proto::AgentId, proto::ProgramFacts> programs_;  // of nodes with failures
   std::optional<std::uint64_t> furthest_step_;  // of those that have stopped
   bool final_ = false;                          // no restart can follow
   bool may_save_ = false;                       // nothing has failed

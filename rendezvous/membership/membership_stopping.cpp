@@ -80,6 +80,7 @@ void Membership::stopped_stopping(Context& context) {
     ended_.push_back(
         {context.agent, member.seat->first_rank + worker.local_rank, worker, name_of(member)});
   }
+  if (stopped.program && !failed_.empty()) programs_[context.agent] = *stopped.program;
   if (stopped.furthest_step)
     furthest_step_ = std::max(furthest_step_.value_or(0), *stopped.furthest_step);
   if (member.leaving && !member.leaving->cancels) {
@@ -186,7 +187,10 @@ proto::Verdict Membership::take_verdict() {
   put_in_job_time();
   std::vector<proto::FailedWorker> failed;
   for (auto& [rank, worker] : failed_) failed.push_back(std::move(worker));
-  return judge(std::move(failed), std::move(still_ran_), std::move(ended_));
+  proto::Verdict verdict = judge(std::move(failed), std::move(still_ran_), std::move(ended_));
+  const auto program = programs_.find(verdict.culprit.agent);
+  if (program != programs_.end()) verdict.program = std::move(program->second);
+  return verdict;
 }
 
 void Membership::judge_round(Context& context) {
@@ -281,6 +285,7 @@ void Membership::forget_round() {
   slowest_.clear();
   still_ran_.clear();
   ended_.clear();
+  programs_.clear();
   furthest_step_.reset();
   final_ = false;
   lost_.clear();

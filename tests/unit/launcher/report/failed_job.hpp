@@ -53,8 +53,14 @@ inline agent::AgentResult timed_out_waiting() {
   return result;
 }
 
-inline std::string said(const agent::AgentResult& result, const launcher::JobFacts& facts = {}) {
-  return launcher::report(result, launcher::exit_code(result), facts);
+inline std::string said(const agent::AgentResult& result) {
+  return launcher::report(result, launcher::exit_code(result));
+}
+
+/// The same where the culprit's node has told how its workers were started.
+inline std::string said(agent::AgentResult result, const proto::ProgramFacts& program) {
+  result.finished.verdict->program = program;
+  return said(result);
 }
 
 inline bool has(const std::string& text, const std::string& part) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/options/option_table.hpp"
 #include "launcher/report/report_json.hpp"
 #include "tests/unit/launcher/report/failed_job.hpp"
 
@@ -22,10 +23,11 @@ TEST_CASE("signals with a usual cause come with a hint") {
   agent::AgentResult module = failed({false, 1, false});
   module.finished.verdict->culprit.failure.evidence.text =
       "ModuleNotFoundError: No module named 'torch'";
-  const launcher::JobFacts facts{.python = "/opt/py/bin/python3"};
+  const proto::ProgramFacts facts{.python = "/opt/py/bin/python3"};
   CHECK(has(said(module, facts),
             "hint: the workers ran under /opt/py/bin/python3: is the module installed there?"));
-  const auto json = nlohmann::json::parse(launcher::report_json(module, 1, facts));
+  module.finished.verdict->program = facts;
+  const auto json = nlohmann::json::parse(launcher::report_json(module, 1, {}));
   REQUIRE(json["hints"].size() == 1);
   CHECK(has(json["hints"][0], "the workers ran under /opt/py/bin/python3: is the module"));
   auto elsewhere = facts;
@@ -79,7 +81,7 @@ TEST_CASE("a worker that cannot reach the store of its round names the port and 
 }
 
 TEST_CASE("a crash of Python that left no stack names the variable that shows one") {
-  launcher::JobFacts facts{.python = "/usr/bin/python3"};
+  proto::ProgramFacts facts{.python = "/usr/bin/python3"};
   const std::string hint =
       "hint: PYTHONFAULTHANDLER=1 ddprun ... shows the Python lines where it crashed\n";
   for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL})
@@ -150,7 +152,7 @@ TEST_CASE("a PyTorch without libuv and one that is too new get the option that h
 }
 
 TEST_CASE("an option of ddprun that stands behind the program is named, if that does not know it") {
-  launcher::JobFacts facts{.program = "train.py", .arguments = {"--lr=1", "--nproc_per_node=4"}};
+  proto::ProgramFacts facts{.program = "train.py", .arguments = {"--nproc_per_node"}};
   agent::AgentResult result = failed({false, 2, false});
   auto& culprit = result.finished.verdict->culprit.failure;
   culprit.last_lines = {"usage: train.py [-h]",
@@ -161,13 +163,13 @@ TEST_CASE("an option of ddprun that stands behind the program is named, if that 
   CHECK(has(said(result, facts), hint));
   CHECK(has(said(result, facts), "unrecognized arguments: --nproc_per_node=4"));
   SECTION("but no option of others") {
-    facts.arguments = {"--lr=1", "nnodes", "-x"};
+    facts.arguments = launcher::spelled_as_ours({"--lr=1", "nnodes", "-x"});
     CHECK_FALSE(has(said(result, facts), "hint"));
   }
   SECTION("nor one that the program knows") {
     culprit.last_lines = {"train.py: error: argument --nproc_per_node: invalid int value: 'x'"};
     CHECK_FALSE(has(said(result, facts), "hint"));
-    facts.arguments = {"--role=x", "--output=x", "--output-fmt=y"};
+    facts.arguments = launcher::spelled_as_ours({"--role=x", "--output=x", "--output-fmt=y"});
     for (const char* line :
          {"unrecognized arguments: --x", "unrecognized arguments: --output-fmt=y",
           "argument --role: unknown role 'x'"}) {
@@ -179,10 +181,10 @@ TEST_CASE("an option of ddprun that stands behind the program is named, if that 
   SECTION("and where it is not known what the program said, only if programs rarely have it") {
     culprit.last_lines.clear();
     for (const char* option : {"--nproc-per-node=2", "--nproc_per_node", "--rdzv_id"}) {
-      facts.arguments = {option};
+      facts.arguments = launcher::spelled_as_ours({option});
       CHECK(has(said(result, facts), "stands behind train.py"));
     }
-    facts.arguments = {"--output=x", "--master_addr=a", "--seed=0"};
+    facts.arguments = launcher::spelled_as_ours({"--output=x", "--master_addr=a", "--seed=0"});
     CHECK_FALSE(has(said(result, facts), "hint"));
   }
   SECTION("with any other exit code it is not the cause") {

@@ -363,3 +363,24 @@ TEST_CASE("a node whose workers had all ended well is the one that the others lo
   CHECK(job.finished("a").reason ==
         "rank 0 on a exited with code 1 after 0 ms; rank 1 on b had ended with exit code 0");
 }
+
+TEST_CASE("what the report says of the program is told by the culprit's node") {
+  Script job(nodes(2, 2));
+  for (const char* agent : {"a", "b"}) job.join(agent, 1);
+  job.fail("b", 0, {false, 1, false});
+  const auto stop = [&](const std::string& agent, proto::WorkerFailure failure) {
+    proto::Stopped stopped{0, {std::move(failure)}};
+    stopped.round_began = proto::JobTime{1s, 1us, 7};
+    stopped.program = proto::ProgramFacts{.python = "/python/of/" + agent};
+    job.say(agent, stopped);
+  };
+  proto::WorkerFailure own;
+  own.exit = {false, 1, false};
+  own.evidence = {proto::EvidenceKind::exception_line, 10ms, "No module named 'x'", ""};
+  stop("a", test::victim(0));
+  stop("b", own);
+  const auto& verdict = *job.finished("a").verdict;
+  CHECK(verdict.culprit.rank == 1);
+  REQUIRE(verdict.program);
+  CHECK(verdict.program->python == "/python/of/b");
+}
