@@ -32,11 +32,16 @@ using proto::EvidenceKind;
 constexpr std::size_t kLastLinesShown = 20;
 constexpr std::size_t kLogPathBytesShown = 4096;  // a path that is cut leads nowhere
 
+/// When it failed, as the report's line of it has it: one that was stopped had failed before.
+std::chrono::nanoseconds shown_time(const proto::WorkerFailure& failure) {
+  return failure.stopped_by_us ? failure.evidence.at : failure.ended_at;
+}
+
 /// The time is worth a word where the culprit's end alone would contradict the order.
 std::string when_it_began(const proto::Verdict& verdict) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
   const auto ended_sooner = [&](const proto::FailedWorker& other) {
-    return other.failure.ended_at < culprit.ended_at;
+    return shown_time(other.failure) < culprit.ended_at;
   };
   const bool contradicts =
       std::any_of(verdict.victims.begin(), verdict.victims.end(), ended_sooner) ||
@@ -168,6 +173,7 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
 // The others: those that failed because of it, those that we stopped.
 std::string others_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
   std::string text;
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
   std::vector<int> failed{verdict.culprit.rank};  // and those that are named elsewhere
   for (const proto::FailedWorker& worker : verdict.alike) failed.push_back(worker.rank);
   for (const proto::FailedWorker& victim : verdict.victims) {
@@ -178,7 +184,10 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
                           phrase, describe(victim.failure.evidence.at));
       continue;
     }
-    text += fmt::format("ddprun: victim: rank {}, {}{}\n", victim.rank, describe(victim.failure),
+    // One that reports no lost peer and failed no later than the culprit is no victim of it.
+    const bool sooner = phrase.empty() && shown_time(victim.failure) < shown_time(culprit);
+    text += fmt::format("ddprun: {}: rank {}, {}{}\n", sooner ? "failed, too" : "victim",
+                        victim.rank, describe(victim.failure),
                         phrase.empty() ? "" : ": " + phrase);
   }
   for (const proto::Suspect& suspect : verdict.suspects) failed.push_back(suspect.rank);

@@ -90,15 +90,30 @@ std::string last_message(const proto::WorkerFailure& failure) {
   return line == failure.last_lines.rend() ? std::string() : without_numbers(*line);
 }
 
-bool failed_alike(const proto::WorkerFailure& culprit, const proto::WorkerFailure& other) {
-  if (culprit.evidence.kind == EvidenceKind::hang || other.evidence.kind == EvidenceKind::hang)
+/// The newest traceback among its last lines; empty: none.
+std::vector<std::string> last_traceback(const proto::WorkerFailure& failure) {
+  std::vector<std::string> lines;
+  for (const std::string& line : failure.last_lines) {
+    std::string plain = without_numbers(line);
+    if (plain.starts_with("Traceback (most recent call last)")) lines.clear();
+    if (!lines.empty() || plain.starts_with("Traceback (most recent call last)"))
+      lines.push_back(std::move(plain));
+  }
+  return lines;
+}
+
+/// Whether it was stopped in the middle of the culprit's traceback: what came of it is the
+/// beginning of that. The first line alone is that of any traceback.
+bool was_writing_the_same(const proto::WorkerFailure& culprit, const proto::WorkerFailure& other) {
+  const proto::Evidence& evidence = other.evidence;
+  if (!other.stopped_by_us || evidence.after_stop || !evidence.text.empty() ||
+      evidence.kind != EvidenceKind::exception_line)
     return false;
-  if (culprit.evidence.victim_phrase.empty() && !other.evidence.victim_phrase.empty()) return false;
-  const std::string message = last_message(culprit);
-  if (message != last_message(other)) return false;
-  if (!message.empty()) return true;
-  // A crash that comes of our stopping the worker is no failure of its own.
-  return culprit.exit == other.exit && !(other.exit.by_signal && other.evidence.after_stop);
+  const auto part = last_traceback(other);
+  const auto whole = last_traceback(culprit);
+  if (part.size() < 2 || part.size() > whole.size()) return false;
+  return std::equal(part.begin(), part.end() - 1, whole.begin()) &&
+         whole[part.size() - 1].starts_with(part.back());
 }
 
 /// Whether it reports an error of its own: nothing that comes of a suspended peer or of our stop.
@@ -169,6 +184,18 @@ proto::AgentId node_of_all(const std::vector<Worker>& workers) {
 }
 
 }  // namespace
+
+bool failed_alike(const proto::WorkerFailure& culprit, const proto::WorkerFailure& other) {
+  if (culprit.evidence.kind == EvidenceKind::hang || other.evidence.kind == EvidenceKind::hang)
+    return false;
+  if (culprit.evidence.victim_phrase.empty() && !other.evidence.victim_phrase.empty()) return false;
+  if (was_writing_the_same(culprit, other)) return true;
+  const std::string message = last_message(culprit);
+  if (message != last_message(other)) return false;
+  if (!message.empty()) return true;
+  // A crash that comes of our stopping the worker is no failure of its own.
+  return culprit.exit == other.exit && !(other.exit.by_signal && other.evidence.after_stop);
+}
 
 proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspect> still_ran,
                      std::vector<proto::EarlyEnd> ended) {

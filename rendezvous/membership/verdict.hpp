@@ -22,7 +22,8 @@ namespace ddprun::rdzv {
 /// so.
 ///
 /// The same way means the same words (numbers in them may differ); where neither left any, the same
-/// exit code or signal. A worker with a victim's phrase is a victim unless the culprit has it, too.
+/// exit code or signal. Of one that was stopped while it wrote a traceback, so much of it as came.
+/// A worker with a victim's phrase is a victim unless the culprit has it, too.
 ///
 /// A worker that a signal held when the round was stopped may be what the others waited for: it
 /// counts as a hang. Where one of them reports an error of its own it does not, and the worker is a
@@ -36,6 +37,9 @@ namespace ddprun::rdzv {
 proto::Verdict judge(std::vector<proto::FailedWorker> failed,
                      std::vector<proto::Suspect> still_ran = {},
                      std::vector<proto::EarlyEnd> ended = {});
+
+/// Whether the second failed in the same way as the first, a culprit.
+bool failed_alike(const proto::WorkerFailure& culprit, const proto::WorkerFailure& other);
 
 /// On which node the round failed: the culprit's, or, where that only waited for one that probably
 /// hangs or had ended, the node of that one. Empty: several nodes have such workers.

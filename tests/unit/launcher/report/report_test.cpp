@@ -374,3 +374,20 @@ TEST_CASE("an error file of any size leaves the report one screen") {
   CHECK(json["culprit"]["evidence_text"].get<std::string>().size() > 1'000'000);
   CHECK(json["culprit"]["last_lines"].size() == 200);
 }
+
+TEST_CASE("no victim has failed before its culprit") {
+  agent::AgentResult result = failed({false, 1, false});
+  auto& verdict = *result.finished.verdict;
+  auto& culprit = verdict.culprit.failure;
+  culprit.ended_at = 162ms;
+  culprit.evidence = {proto::EvidenceKind::exception_line, 150ms, "RuntimeError: boom", ""};
+  proto::WorkerFailure other;
+  other.exit = {true, SIGTERM, false};
+  other.stopped_by_us = true;
+  other.evidence = {proto::EvidenceKind::exception_line, 154ms, "", ""};
+  verdict.victims = {{"local", 0, other}};
+  CHECK(has(said(result), "evidence: its stderr, after 150 ms: RuntimeError: boom\n"));
+  CHECK(has(said(result), "failed, too: rank 0, failed after 154 ms and was stopped"));
+  verdict.victims[0].failure.evidence.at = 170ms;
+  CHECK(has(said(result), "victim: rank 0, failed after 170 ms and was stopped"));
+}

@@ -66,6 +66,31 @@ TEST_CASE("every other failed worker is a victim, in order of ranks") {
   CHECK(verdict.victims[1].rank == 2);
 }
 
+TEST_CASE("a worker that was stopped within the culprit's traceback failed the same way") {
+  const std::vector<std::string> lines = {"step 7", "Traceback (most recent call last):",
+                                          "  File \"x.py\", line 5, in <module>",
+                                          "    raise RuntimeError('boom')", "RuntimeError: boom"};
+  auto first = seen(0, exception_line, 150ms);
+  first.failure.evidence.text = "RuntimeError: boom";
+  first.failure.last_lines = lines;
+  first.failure.exit = {false, 1, false};
+  auto cut = seen(3, exception_line, 154ms);
+  cut.failure.stopped_by_us = true;
+  cut.failure.exit = {true, 15, false};
+  for (std::size_t count = 3; count < lines.size(); ++count) {
+    cut.failure.last_lines.assign(lines.begin(), lines.begin() + static_cast<long>(count));
+    CAPTURE(count);
+    CHECK(rdzv::judge({first, cut}).alike.size() == 1);
+  }
+  cut.failure.last_lines = {"[rank3]: Traceback (most recent call last):",
+                            "[rank3]:   File \"x.py\", li"};
+  CHECK(rdzv::judge({first, cut}).alike.size() == 1);
+  cut.failure.last_lines[1] = "  File \"y.py\", line 5, in <module>";
+  CHECK(rdzv::judge({first, cut}).victims.size() == 1);
+  cut.failure.last_lines.pop_back();  // the beginning of any traceback
+  CHECK(rdzv::judge({first, cut}).victims.size() == 1);
+}
+
 TEST_CASE("a worker that had ended well is the suspect of those that only lost a peer") {
   const auto ended = [](int rank, std::chrono::nanoseconds at) {
     return proto::EarlyEnd{"a", rank, {rank, 100 + rank, at}, ""};
