@@ -1,6 +1,7 @@
 // A node waits for a round, starts it and watches it.
 #include "agent/control/node_machine.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -314,7 +315,34 @@ void NodeMachine::note_exit(Context& context) {
       if (first) context.act(LookAtSuspects{exited.local_rank});
     }
   }
+  const auto& workers = round_->group.workers();
+  const auto ended_well = std::count_if(workers.begin(), workers.end(), [](const auto& worker) {
+    return worker.exit && worker.exit->success();
+  });
+  if (exited.exit.success() && ended_well == 1) round_->uneven_at = context.now + kUnevenAfter;
   follow(context, group);
+}
+
+/// Workers that still run may wait for one that has ended, for ever.
+void NodeMachine::tell_of_ended(Context& context) {
+  if (!round_->uneven_at || context.now < *round_->uneven_at) return;
+  round_->uneven_at.reset();
+  const auto& workers = round_->group.workers();
+  std::vector<int> ended;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (!workers[i].running()) ended.push_back(round_->round.first_rank + static_cast<int>(i));
+  }
+  const auto left = workers.size() - ended.size();
+  if (left == 0) {
+    context.act(Notice{fmt::format("{} of this node ended; those of other nodes still run",
+                                   workers.size() == 1 ? "the worker" : "all workers")});
+    return;
+  }
+  const std::string names = ended.size() == 1 ? fmt::format("rank {} has", ended.front())
+                                              : fmt::format("{} workers have", ended.size());
+  context.act(Notice{fmt::format("{} ended, {} of {} workers{} still run{}", names, left,
+                                 workers.size(), config_.rendezvous ? " of this node" : "",
+                                 left == 1 ? "s" : "")});
 }
 
 /// A worker that has timed out waiting for its peers is not the cause. Before the others are

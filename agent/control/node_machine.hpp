@@ -74,6 +74,7 @@ struct NodeRound {
   std::optional<Clock::time_point> kill_deadline;  ///< of all that was sent SIGKILL
   std::optional<Clock::time_point> countdown_at;   ///< then the user is told how long it may take
   Leftovers leftovers;
+  std::optional<Clock::time_point> uneven_at;  ///< then the user is told that some have ended
   bool stuck = false;                          ///< some of them could not be killed
   std::optional<proto::FailedWorker> culprit;  ///< told before the next round, which has to wait
 };
@@ -82,6 +83,9 @@ class NodeMachine {
  public:
   /// How often a user who waits for the end is told how long it may take.
   static constexpr std::chrono::seconds kCountDownEvery{5};
+
+  /// When a worker has ended well for so long while others run, the user is told once.
+  static constexpr std::chrono::seconds kUnevenAfter{30};
 
   /// The configuration is borrowed. Waits for the first Prepared, unasked.
   explicit NodeMachine(const AgentConfig& config) : config_(config) {}
@@ -139,6 +143,7 @@ class NodeMachine {
   void note_leftovers(Context& context);
   void group_deadline(Context& context);
   void leftovers_deadline(Context& context);
+  void tell_of_ended(Context& context);
   void check(Context& context);
   void note_check(Context& context);
   void start(Context& context);

@@ -61,6 +61,7 @@ void NodeMachine::begin_stop(Context& context) {
   round.stopped_at = context.now;
   round.stop_signal = leaving_.value_or(SIGTERM);
   round.kept_back.clear();
+  round.uneven_at.reset();
   if (leaving_) round.patience_ends = context.now + config_.stop.grace_period;
   context.act(StopWatching{});
   if (round.stop->final || leaving_) {
@@ -99,6 +100,7 @@ void NodeMachine::follow(Context& context, const GroupActions& group) {
 }
 
 void NodeMachine::group_deadline(Context& context) {
+  tell_of_ended(context);
   if (round_->countdown_at && context.now >= *round_->countdown_at) count_down(context);
   const GroupActions group = round_->group.deadline_passed(context.now);
   if (group.signal != 0) {
@@ -253,8 +255,10 @@ void NodeMachine::end_job(Context& context, proto::Finished finished, bool round
 std::optional<Clock::time_point> NodeMachine::deadline() const {
   if (!round_ || state_ == NodeState::over) return std::nullopt;
   std::optional<Clock::time_point> next;
-  for (const auto& one :
-       {round_->group.deadline(), round_->leftovers.deadline(), round_->countdown_at}) {
+  // While leftovers of a success are waited for, it is their turn.
+  const bool tells = state_ == NodeState::running || state_ == NodeState::done;
+  for (const auto& one : {round_->group.deadline(), round_->leftovers.deadline(),
+                          round_->countdown_at, tells ? round_->uneven_at : std::nullopt}) {
     if (one && (!next || *one < *next)) next = one;
   }
   return next;

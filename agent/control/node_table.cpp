@@ -41,6 +41,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response told{&M::note_check, "tell the core"};
   constexpr Response left{&M::note_leftovers, "go on when none is left"};
   constexpr Response late{&M::group_deadline, "kill workers, then give up"};
+  constexpr Response ended{&M::tell_of_ended, "tell the user"};
   constexpr Response last{&M::leftovers_deadline, "terminate, then kill leftovers"};
   constexpr Response start{&M::start, "start workers"};
   constexpr Response plan{&M::announce_restart, "announce"};
@@ -66,7 +67,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
       {no, no, kept, no, no, no, no, no, no},                          // suspects
       {told, no, no, no, no, no, no, no, no},                          // check_ended
       {no, no, no, left, no, left, no, no, no},                        // leftovers
-      {no, no, late, last, late, last, no, no, no},                    // deadline
+      {no, no, late, last, late, last, ended, no, no},                 // deadline
       {start, no, no, no, no, no, no, no, no},                         // round
       {plan, no, no, no, no, no, no, no, no},                          // restart_planned
       {wait, no, no, no, no, no, no, no, no},                          // nodes_missing

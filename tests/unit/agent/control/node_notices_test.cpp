@@ -180,3 +180,43 @@ TEST_CASE("a signal to a node that waits tells whether the job ends with it") {
         "notice: SIGTERM: ending the job on all nodes; a second SIGTERM does not wait for the "
         "other nodes");
 }
+
+TEST_CASE("workers that have ended while others run are told of once, after a while") {
+  using Node = agent::NodeMachine;
+  ScriptedNode node(3);
+  node.round();
+  node.took();
+  CHECK_FALSE(node.machine.deadline());
+  node.exits(1, node.kSuccess);
+  REQUIRE(node.machine.deadline());
+  node.pass(Node::kUnevenAfter - 1s);
+  CHECK(node.took().empty());
+  SECTION("one of them") {
+    node.pass(1s);
+    CHECK(node.took() == Did{"notice: rank 1 has ended, 2 of 3 workers still run"});
+    CHECK_FALSE(node.machine.deadline());
+    node.exits(0, node.kSuccess);
+    CHECK_FALSE(node.machine.deadline());
+  }
+  SECTION("two of them") {
+    node.exits(0, node.kSuccess);
+    node.pass(1s);
+    CHECK(node.took() == Did{"notice: 2 workers have ended, 1 of 3 workers still runs"});
+  }
+  SECTION("not where the round is stopped meanwhile") {
+    node.stop();
+    node.took();
+    node.pass(1s);
+    CHECK(node.took().empty());
+  }
+  SECTION("all of this node, where other nodes have workers") {
+    node.config.rendezvous.emplace();
+    node.exits(0, node.kSuccess);
+    node.exits(2, node.kSuccess);
+    REQUIRE(node.took().back() == "send done");
+    node.pass(1s);
+    CHECK(node.took() ==
+          Did{"notice: all workers of this node ended; those of other nodes still run"});
+    CHECK_FALSE(node.machine.deadline());
+  }
+}
