@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/describe.hpp"
+#include "base/utf8.hpp"
 
 namespace ddprun::proto {
 
@@ -15,6 +16,7 @@ using ddprun::describe;
 
 namespace {
 
+constexpr std::size_t kCauseBytesMax = 120;
 constexpr std::size_t kSuspectsNamed = 4;  // a line is short, and the report has them all
 
 /// " 1, 2, 3, 4 and 12 more".
@@ -51,6 +53,23 @@ std::string describe(const WorkerFailure& failure) {
                        describe(failure.exit));
   }
   return fmt::format("{} after {}", describe(failure.exit), describe(failure.ended_at));
+}
+
+std::string cause_of(const WorkerFailure& failure) {
+  const Evidence& evidence = failure.evidence;
+  if (!failure.error.empty()) return "";  // described
+  if (evidence.kind == EvidenceKind::hang && !failure.stopped_by_us) return "";
+  if (evidence.kind == EvidenceKind::memory_kill)
+    return "the kernel killed it because memory was full";
+  std::string_view rest = evidence.text;
+  std::string text;
+  while (!rest.empty()) {
+    const std::size_t bytes = std::max<std::size_t>(1, utf8_character_bytes(rest));
+    if (text.size() + bytes > kCauseBytesMax) return text + "...";
+    text += rest.substr(0, bytes);
+    rest.remove_prefix(bytes);
+  }
+  return text;
 }
 
 std::string describe(const FailedWorker& worker) {

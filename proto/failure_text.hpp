@@ -9,7 +9,10 @@ namespace ddprun::proto {
 
 /// How it ended, with the time since the round began, or why it could not be started.
 std::string describe(const WorkerFailure& failure);
-/// The same with its rank, and the name of its node where there are several.
+/// What it printed or what the kernel did, where `describe` does not have it: "ValueError: bad lr".
+/// Empty: nothing is known. A long one is cut.
+std::string cause_of(const WorkerFailure& failure);
+/// How it ended, with its rank, and the name of its node where there are several.
 std::string describe(const FailedWorker& worker);
 /// The suspect that probably hangs: the only one, or the only one with the least step where all
 /// have reported one. Null: none hangs (a signal held them), or it is open which.

@@ -10,6 +10,7 @@
 
 #include "base/describe.hpp"
 #include "base/endpoint.hpp"
+#include "proto/failure_text.hpp"
 #include "proto/run_id.hpp"
 
 namespace ddprun::agent {
@@ -17,6 +18,14 @@ namespace ddprun::agent {
 using namespace std::chrono_literals;
 
 namespace {
+
+/// Why the last round failed, with what its culprit printed where that stands alone in it.
+std::string with_cause(const std::string& reason,
+                       const std::optional<proto::FailedWorker>& culprit) {
+  if (!culprit || reason != proto::describe(*culprit)) return reason;
+  const std::string cause = proto::cause_of(culprit->failure);
+  return cause.empty() ? reason : fmt::format("{} ({})", reason, cause);
+}
 
 // One wish may reach us twice: Ctrl-C from the terminal and from a wrapper, SIGTERM and the SIGHUP
 // that systemd can send behind it. Only what comes later is impatience.
@@ -197,7 +206,8 @@ void NodeMachine::start(Context& context) {
     return;
   }
   if (round.restart_count > restart_count_) {
-    context.act(Notice{fmt::format("{}; restarting the workers ({} of {} restarts)", round.reason,
+    context.act(Notice{fmt::format("{}; restarting the workers ({} of {} restarts)",
+                                   with_cause(round.reason, round.last_culprit),
                                    round.restart_count, round.max_restarts)});
   } else if (round_ && round.restart_count == round_->round.restart_count) {
     // A second line with the reason would look like a second loss.
@@ -223,8 +233,8 @@ void NodeMachine::announce_restart(Context& context) {
   restart_count_ = planned.restart_count;
   if (round_) round_->culprit = planned.culprit;
   context.act(
-      Notice{fmt::format("{}; restarting the workers in {} ({} of {} restarts)", planned.reason,
-                         describe(planned.delay), planned.restart_count, planned.max_restarts)});
+      Notice{fmt::format("{}; restarting the workers in {} ({} of {} restarts)",
+                         with_cause(planned.reason, planned.culprit), describe(planned.delay), planned.restart_count, planned.max_restarts)});
 }
 
 void NodeMachine::announce_wait(Context& context) {

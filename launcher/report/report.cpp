@@ -223,6 +223,22 @@ std::string why_not_restarted(const proto::Finished& finished) {
   return fmt::format("not restarted: {}; {}", finished.no_restart, used);
 }
 
+/// A program that fails in the same way in each round is hardly helped by another one. Kills from
+/// outside are alike, too, and say nothing about it.
+std::string same_error_text(const agent::AgentResult& result) {
+  const auto& rounds = result.rounds;
+  if (rounds.size() < 2 || result.rounds_left_out > 0) return "";
+  const auto& last = rounds.back().culprit;
+  if (!last || (last->failure.exit.by_signal && last->failure.evidence.text.empty())) return "";
+  const bool all_alike =
+      std::all_of(rounds.begin(), rounds.end(), [&](const agent::RoundSummary& round) {
+        return round.culprit && rdzv::failed_alike(last->failure, round.culprit->failure);
+      });
+  if (!all_alike) return "";
+  const std::string all = rounds.size() == 2 ? "both" : fmt::format("all {}", rounds.size());
+  return fmt::format("ddprun: the same error in {} rounds: a restart does not help\n", all);
+}
+
 std::string closing_line(const proto::Finished& finished, int code) {
   const std::string why = why_not_restarted(finished);
   return fmt::format("ddprun: exit code {}{}\n", code, why.empty() ? "" : " (" + why + ")");
@@ -350,7 +366,7 @@ std::string report_text(const agent::AgentResult& result, int code) {
   }
   if (std::string usage = wrong_usage_text(result, code); !usage.empty()) return text + usage;
   return text + culprit_text(result, *finished.verdict) + others_text(result, *finished.verdict) +
-         closing_line(finished, code);
+         same_error_text(result) + closing_line(finished, code);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agent/control/node_machine.hpp"
+#include "proto/failure_text.hpp"
 #include "tests/unit/agent/control/scripted_node.hpp"
 
 using namespace ddprun;
@@ -219,4 +220,38 @@ TEST_CASE("workers that have ended while others run are told of once, after a wh
           Did{"notice: all workers of this node ended; those of other nodes still run"});
     CHECK_FALSE(node.machine.deadline());
   }
+}
+
+TEST_CASE("the line of a restart has the error of the culprit") {
+  proto::FailedWorker culprit;
+  culprit.rank = 1;
+  culprit.failure.exit = {false, 1, false};
+  culprit.failure.ended_at = 219ms;
+  culprit.failure.evidence.text = "ValueError: x";
+  const std::string why = proto::describe(culprit);
+  const auto told = [&](const std::string& reason) {
+    ScriptedNode node(1);
+    node.round();
+    node.stop();
+    node.exits(0, node.kTerminated);
+    node.took();
+    proto::Round round;
+    round.number = 1;
+    round.restart_count = 1;
+    round.max_restarts = 3;
+    round.reason = reason;
+    round.last_culprit = culprit;
+    node.on(std::move(round));
+    return node.took().front();
+  };
+  CHECK(told(why) == "notice: rank 1 exited with code 1 after 219 ms (ValueError: x); restarting "
+                     "the workers (1 of 3 restarts)");
+  CHECK(told(why + "; rank 0 probably hangs") ==
+        "notice: rank 1 exited with code 1 after 219 ms; rank 0 probably hangs; restarting the "
+        "workers (1 of 3 restarts)");
+  culprit.failure.evidence.text = std::string(200, 'x');
+  CHECK(told(why) == "notice: rank 1 exited with code 1 after 219 ms (" + std::string(120, 'x') +
+                         "...); restarting the workers (1 of 3 restarts)");
+  culprit.failure.evidence.text.clear();
+  CHECK(told(why) == "notice: " + why + "; restarting the workers (1 of 3 restarts)");
 }

@@ -391,3 +391,31 @@ TEST_CASE("no victim has failed before its culprit") {
   verdict.victims[0].failure.evidence.at = 170ms;
   CHECK(has(said(result), "victim: rank 0, failed after 170 ms and was stopped"));
 }
+
+TEST_CASE("a job that failed in the same way in all rounds is told so") {
+  agent::AgentResult result = failed({false, 1, false});
+  proto::FailedWorker culprit = result.finished.verdict->culprit;
+  culprit.failure.evidence = {proto::EvidenceKind::exception_line, 1s, "ValueError: step 7", ""};
+  for (int number = 0; number < 4; ++number) {
+    agent::RoundSummary round;
+    round.culprit = culprit;
+    round.culprit->rank = number;
+    result.rounds.push_back(round);
+  }
+  const std::string line = "ddprun: the same error in all 4 rounds: a restart does not help\n";
+  CHECK(has(said(result), line));
+  auto& first = result.rounds.front();
+  first.culprit->failure.evidence.text = "ValueError: step 8";  // numbers differ
+  CHECK(has(said(result), line));
+  first.culprit->failure.evidence.text = "KeyError: 'x'";
+  CHECK_FALSE(has(said(result), "the same error"));
+  first.culprit.reset();  // a node was lost
+  CHECK_FALSE(has(said(result), "the same error"));
+  result.rounds = {result.rounds[1], result.rounds[2]};
+  CHECK(has(said(result), "the same error in both rounds"));
+  for (auto& round : result.rounds) {
+    round.culprit->failure.exit = {true, SIGKILL, false};
+    round.culprit->failure.evidence = {proto::EvidenceKind::own_exit, 1s, "", ""};
+  }
+  CHECK_FALSE(has(said(result), "the same error"));
+}
