@@ -45,7 +45,7 @@ std::string describe(const WorkerFailure& failure) {
   if (!failure.error.empty()) return fmt::format("could not be started: {}", failure.error);
   if (failure.evidence.kind == EvidenceKind::hang) {
     if (!failure.stopped_by_us) return "hangs: " + failure.evidence.text;
-    return fmt::format("hung from {} into the round on and was stopped ({})",
+    return fmt::format("hung {} after the start of the round and was stopped ({})",
                        describe(failure.evidence.at), describe(failure.exit));
   }
   if (failure.stopped_by_us) {
