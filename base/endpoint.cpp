@@ -1,8 +1,13 @@
 #include "base/endpoint.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/trimmed.hpp"
 
@@ -12,6 +17,23 @@ namespace {
 bool host_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.' || c == ':' || c == '-' || c == '%';  // `%`: the interface of an IPv6 address
+}
+
+bool is_ipv6_address(std::string_view text) {
+  const std::string address(text.substr(0, text.find('%')));
+  in6_addr ignored;
+  return inet_pton(AF_INET6, address.c_str(), &ignored) == 1;
+}
+
+/// The address and the port of `::1:29400`; none: it is a host, an address, or has brackets.
+std::optional<std::pair<std::string_view, std::string_view>> split_bare_address(
+    std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos || text.starts_with('[') || is_ipv6_address(text))
+    return std::nullopt;
+  const std::string_view host = text.substr(0, colon);
+  if (!is_ipv6_address(host)) return std::nullopt;
+  return std::pair(host, text.substr(colon + 1));
 }
 
 }  // namespace
@@ -32,6 +54,9 @@ boost::system::result<Endpoint, std::string> parse_endpoint(std::string_view tex
     host = text.substr(0, colon);
     port = text.substr(colon + 1);
   }
+  if (const auto split = split_bare_address(text))
+    return "an IPv6 address with a port has brackets: [" + std::string(split->first) +
+           "]:" + std::string(split->second);
   if (host.empty()) return "the host is missing";
   if (!std::all_of(host.begin(), host.end(), host_character))
     return "'" + std::string(host) + "' is not a host name";

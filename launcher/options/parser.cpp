@@ -248,6 +248,11 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
         return missing_value(row, spelling);
       }
       value = arguments_[next_++];
+      if (value->starts_with('=') && spelling.size() > 2) {
+        const std::string behind = next_ < arguments_.size() ? arguments_[next_] : "VALUE";
+        return usage_error("no blanks around =: type " + spelling + "=" +
+                           (value->size() > 1 ? value->substr(1) : behind));
+      }
       if (next_ == arguments_.size() && row.type == ValueType::text)
         parsed_.last_taken = spelling + " took " + *value;
     }

@@ -50,6 +50,17 @@ TEST_CASE("an invalid endpoint gives a reason") {
   CHECK_THAT(refusal(std::string_view("a\0b:1", 5)), Contains("is not a host name"));
 }
 
+TEST_CASE("an IPv6 address with a port but without brackets is told how to be typed") {
+  CHECK(parse_endpoint("::1:29705").error() ==
+        "an IPv6 address with a port has brackets: [::1]:29705");
+  CHECK(parse_endpoint("fe80::1%eth0:29400").error() ==
+        "an IPv6 address with a port has brackets: [fe80::1%eth0]:29400");
+  CHECK(parse_endpoint("2001:db8::2:29400").error() ==
+        "an IPv6 address with a port has brackets: [2001:db8::2]:29400");
+  CHECK(parse_endpoint("::1")->host == "::1");
+  CHECK(parse_endpoint("::1:2970")->host == "::1:2970");
+}
+
 TEST_CASE("an endpoint is written as it is read") {
   for (const std::string text : {"127.0.0.1:40311", "[::1]:40311", "host:1", "host"})
     CHECK(to_string(endpoint(text)) == text);

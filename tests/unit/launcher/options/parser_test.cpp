@@ -192,6 +192,9 @@ TEST_CASE("an unknown option is refused and the nearest one is named") {
 
 TEST_CASE("a bad number is refused with what was expected") {
   CHECK(refused({"--node-rank=abc", "p"}) == "--node-rank=abc: expected a whole number");
+  CHECK(refused({"--node_rank", "=", "2", "p"}) == "no blanks around =: type --node_rank=2");
+  CHECK(refused({"--node-rank", "=2", "p"}) == "no blanks around =: type --node-rank=2");
+  CHECK(refused({"--redirects", "="}) == "no blanks around =: type --redirects=VALUE");
   CHECK(refused({"--node-rank=", "p"}) == "--node-rank=: expected a whole number");
   CHECK(refused({"--node-rank=1.5", "p"}) == "--node-rank=1.5: expected a whole number");
   CHECK_THAT(refused({"--node-rank=99999999999999999999", "p"}),
