@@ -78,6 +78,20 @@ std::string about_crash_of_python(const proto::WorkerFailure& failure,
   return "PYTHONFAULTHANDLER=1 ddprun ... shows the Python lines where it crashed";
 }
 
+/// Of a program that reads its standard input where it has none: a debugger, or input().
+std::string about_stdin(const proto::FailedWorker& culprit, const proto::ProgramFacts& facts) {
+  const bool debugger = mentions(culprit.failure, {"bdb.BdbQuit"});
+  if (!debugger && !mentions(culprit.failure, {"EOFError: EOF when reading a line"})) return "";
+  if (culprit.rank == 0 || facts.all_have_stdin) {
+    return fmt::format("rank {} {}", culprit.rank,
+                       debugger ? "was left in its debugger: by q, or because its stdin had ended"
+                                : "read its stdin, which had ended");
+  }
+  return fmt::format("rank {0} has no stdin, so {1} ends there at once: stop only rank 0 "
+                     "(if RANK is 0), or type --stdin=all",
+                     culprit.rank, debugger ? "breakpoint()" : "input() or breakpoint()");
+}
+
 /// Shells end with such a code if a program that they started was ended by a signal.
 std::string about_signal_of_child(int code) {
   const int signal = code - kExitSignalBase;
@@ -218,6 +232,7 @@ std::vector<std::string> hints(const agent::AgentResult& result, const proto::Ve
   if (!result.full_disk.empty())
     add(on_screen(result.full_disk, kPathBytesShown) + ": that may be the cause");
   if (mentions(culprit, {"No module named"})) add(about_python(facts));
+  add(about_stdin(verdict.culprit, facts));
   if (mentions(culprit, {"CUDA out of memory", "CUDA error: out of memory"})) {
     add("the GPU's memory was full: try a smaller batch, and look with nvidia-smi for other "
         "processes on this GPU");
