@@ -67,8 +67,8 @@ struct AgentResult {
   std::string culprit_log;
   bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
   bool culprit_output_above = false;  ///< its stderr was ours, where the report goes, too
-  /// The culprit's last lines are the newest on the user's terminal, so the report leaves them out.
-  bool last_lines_on_screen = false;
+  /// The culprit's last lines are right above the report, which leaves them out.
+  bool last_lines_seen = false;
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
   std::uint64_t dropped_bytes = 0;
   std::string full_disk;  ///< not empty: the log folder, which `has no space left` after a failure

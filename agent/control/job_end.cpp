@@ -135,9 +135,11 @@ void Agent::describe_culprit_output(const proto::Verdict& verdict) {
   const bool shows_out_lines = worker.standard_output.to_console &&
                                (out_mode == StreamMode::pty || out_mode == StreamMode::pipe);
   // Its stdout, and other nodes, may have written to the same place since.
-  const bool may_be_above = mode != StreamMode::copy || (result_.nodes == 1 && !shows_out_lines);
-  result_.last_lines_on_screen =
-      may_be_above && output_ && output_->last_lines_on_screen(result_.round, local_rank);
+  const bool through_ssh = config_.rendezvous && !config_.rendezvous->socket.empty();
+  const bool may_be_above =
+      !through_ssh && (mode != StreamMode::copy || (result_.nodes == 1 && !shows_out_lines));
+  result_.last_lines_seen =
+      may_be_above && output_ && output_->last_lines_in_sight(result_.round, local_rank);
   if (static_cast<std::size_t>(local_rank) < result_.logs.size())
     result_.culprit_log = log_with_text(result_.logs[static_cast<std::size_t>(local_rank)]);
   result_.culprit_output_above = mode == StreamMode::inherit;

@@ -38,6 +38,8 @@ class Console {
   /// Less is no place for bars.
   static constexpr int kColumnsMin = 10;
   static constexpr int kRowsMin = 3;
+  /// So many lines at the end of a file or pipe are read together.
+  static constexpr std::uint64_t kRowsInSight = 60;
   static constexpr std::chrono::milliseconds kResizeRest{300};
   /// Bars are drawn this often, however often workers do.
   static constexpr std::chrono::milliseconds kFrame{50};
@@ -90,10 +92,10 @@ class Console {
 
   /// Rows of the terminal that whole lines have taken so far; elsewhere lines.
   [[nodiscard]] std::uint64_t rows_written() const { return rows_written_; }
-  /// Of them, the first that still stands on the terminal; none: nothing can be drawn there.
-  [[nodiscard]] std::optional<std::uint64_t> first_on_screen() const {
-    if (!draws()) return std::nullopt;
-    const auto rows = static_cast<std::uint64_t>(settings_.rows);
+  /// Of them, the first that a reader still has in sight: on a terminal, or near the end of a file
+  /// or pipe.
+  [[nodiscard]] std::uint64_t first_in_sight() const {
+    const auto rows = draws() ? static_cast<std::uint64_t>(settings_.rows) : kRowsInSight;
     return rows_written_ < rows ? 0 : rows_written_ - rows + 1;
   }
   /// Rows of the terminal that a line of so many columns takes.

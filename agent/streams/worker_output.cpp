@@ -184,20 +184,20 @@ std::vector<std::string> WorkerOutput::last_lines(proto::RoundNumber round, int 
   return found == tails_.end() ? std::vector<std::string>() : found->second.lines();
 }
 
-bool WorkerOutput::last_lines_on_screen(proto::RoundNumber round, int local_rank) const {
+bool WorkerOutput::last_lines_in_sight(proto::RoundNumber round, int local_rank) const {
   const std::lock_guard lock(mutex_);
   const auto found = tails_.find({round, local_rank});
-  if (found == tails_.end()) return false;
-  if (found->second.passed_on) return dropped_bytes() == 0;
-  if (!found->second.shown_at || !first_on_screen_) return false;
+  if (found == tails_.end() || dropped_bytes() > 0) return false;
+  if (found->second.passed_on) return true;
+  if (!found->second.shown_at) return false;
   const StreamTail& tail = found->second;
   std::uint64_t rows = 0;
   for (const std::string& line : tail.lines()) {
     const int columns = tail.prefix_columns + text_columns(line);
-    rows +=
-        static_cast<std::uint64_t>(std::max(1, (columns + screen_columns_ - 1) / screen_columns_));
+    const bool wraps = screen_columns_ > 0 && columns > screen_columns_;
+    rows += wraps ? static_cast<std::uint64_t>((columns + screen_columns_ - 1) / screen_columns_) : 1;
   }
-  return *first_on_screen_ + rows <= *tail.shown_at;
+  return first_in_sight_ + rows <= *tail.shown_at;
 }
 
 LineSigns WorkerOutput::signs(proto::RoundNumber round, int local_rank) const {
@@ -216,8 +216,8 @@ void WorkerOutput::note_unfinished() {
   unfinished_out_ = outlet_for(false).console.unfinished();
   unfinished_err_ = outlet_for(true).console.unfinished();
   const Console& console = outlet_for(true).console;
-  first_on_screen_ = console.first_on_screen();
-  screen_columns_ = std::max(1, console.columns());
+  first_in_sight_ = console.first_in_sight();
+  screen_columns_ = console.columns();
 }
 
 }  // namespace ddprun::agent

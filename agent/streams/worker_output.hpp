@@ -87,9 +87,10 @@ class WorkerOutput {
   /// What the same stderr said of an exception or a crash, and when.
   LineSigns signs(proto::RoundNumber round, int local_rank) const;
 
-  /// Whether these last lines still stand on the user's terminal, or went to our output last and
-  /// as they came. Exact after `flush`.
-  [[nodiscard]] bool last_lines_on_screen(proto::RoundNumber round, int local_rank) const;
+  /// Whether a reader of our output has just read these last lines there: they still stand on the
+  /// terminal, are near the end of a file or pipe, or went out last and as they came. Exact after
+  /// `flush`.
+  [[nodiscard]] bool last_lines_in_sight(proto::RoundNumber round, int local_rank) const;
 
   /// Of console and files together. Exact after `flush`.
   [[nodiscard]] std::uint64_t dropped_bytes() const {
@@ -189,8 +190,8 @@ class WorkerOutput {
   bool stop_ = false;
   bool unfinished_out_ = false;  // the last line on our stdout was not ended
   bool unfinished_err_ = false;
-  std::optional<std::uint64_t> first_on_screen_;  // see Console
-  int screen_columns_ = 0;                        // of that terminal
+  std::uint64_t first_in_sight_ = 0;              // see Console
+  int screen_columns_ = 0;                        // of that terminal; 0: it is none
   bool end_requested_ = false;                    // the agent waits for the streams to end
   proto::RoundNumber next_round_ = 0;             // above all of which we have streams
   proto::RoundNumber over_next_ = 0;              // what `over_` shall be

@@ -156,7 +156,7 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
           alike_text(result, verdict);
   for (const std::string& hint : hints(result, verdict))
     text += fmt::format("ddprun: hint: {}\n", hint);
-  if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
+  if (!culprit.last_lines.empty() && !result.last_lines_seen)
     text += last_lines_text(verdict.culprit.rank, culprit.last_lines);
   text += output_above_text(result, culprit);
   if (!result.culprit_log.empty()) {
@@ -262,7 +262,7 @@ std::string wrong_usage_text(const agent::AgentResult& result, int code) {
     return "";
   std::string text = fmt::format("ddprun: rank {} {}, mostly wrong arguments or input",
                                  verdict.culprit.rank, describe(culprit));
-  if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
+  if (!culprit.last_lines.empty() && !result.last_lines_seen)
     text += ": " + on_screen(culprit.last_lines.back(), kTextBytesShown);
   const std::string why = why_not_restarted(result.finished);
   return text + (why.empty() ? "" : " (" + why + ")") + "\n";

@@ -79,7 +79,7 @@ TEST_CASE("a copy passes every byte at once, and its lines are kept for the repo
   CHECK(work.output.signs(0, 0).message() == "ValueError: bad lr");
   CHECK(work.output.last_lines(0, 0) ==
         std::vector<std::string>{"Traceback (most recent call last):", "ValueError: bad lr"});
-  CHECK(work.output.last_lines_on_screen(0, 0));
+  CHECK(work.output.last_lines_in_sight(0, 0));
 }
 
 TEST_CASE("a copy waits for a reader that has stopped, and tells when all is out") {

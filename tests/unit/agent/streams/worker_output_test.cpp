@@ -325,6 +325,21 @@ TEST_CASE("the last lines of stderr are known, whatever bytes they are") {
   CHECK(work.file(1).size() == 6 + 6 + 1'000'001 + 13);
 }
 
+TEST_CASE("the last lines of stderr are in sight in a pipe until many others follow") {
+  for (const int others : {0, 20, 200}) {
+    CAPTURE(others);
+    Workplace work(LogPolicy::drop);
+    const ddprun::UniqueFd failed = work.stream(1, true);
+    const ddprun::UniqueFd other = work.stream(2, true);
+    write_all(failed.get(), "Traceback (most recent call last):\nValueError: x\n");
+    work.output.catch_up(within(10s));
+    for (int i = 0; i < others; ++i) write_all(other.get(), "a line\n");
+    work.output.catch_up(within(10s));
+    work.output.flush(within(10s));
+    CHECK(work.output.last_lines_in_sight(0, 1) == (others < 60));
+  }
+}
+
 TEST_CASE("a line that takes long is written in pieces, each once") {
   Workplace place(LogPolicy::drop, 20ms);
   auto worker = place.stream(0);

@@ -217,7 +217,7 @@ TEST_CASE("last lines that stand on the screen already are not repeated") {
   result.culprit_output_seen = true;
   result.finished.verdict->culprit.failure.last_lines = {"Traceback:", "ValueError: bad lr"};
   CHECK(has(said(result), "its last lines"));
-  result.last_lines_on_screen = true;
+  result.last_lines_seen = true;
   CHECK_FALSE(has(said(result), "its last lines"));
   CHECK_FALSE(has(said(result), "wrote nothing"));
 }

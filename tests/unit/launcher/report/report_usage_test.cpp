@@ -19,7 +19,7 @@ TEST_CASE("a wrong command line of the program is reported in one line") {
       "ddprun: rank 1 exited with code 2 after 2.5 s, mostly wrong arguments or input";
   CHECK(said(result) == line + ": a.py: error: unrecognized arguments: --modle\n");
   SECTION("without the program's line if that stands above") {
-    result.last_lines_on_screen = true;
+    result.last_lines_seen = true;
     CHECK(said(result) == line + "\n");
   }
   SECTION("and in full if more is known") {
