@@ -216,6 +216,7 @@ void NodeMachine::start(Context& context) {
                                    is_told ? "" : round.reason + "; ", round.group_world_size,
                                    round.group_world_size == 1 ? "" : "s")});
   }
+  if (!round_) announce_place(context, round);
   restart_count_ = round.restart_count;
   is_spare_ = false;
   told_reason_.clear();
@@ -226,6 +227,21 @@ void NodeMachine::start(Context& context) {
                  context.now);
   state_ = NodeState::starting;
   context.act(StartWorkers{});
+}
+
+/// The first line on a node that finds all others there. Hosts reached through ssh have a launcher
+/// that knows them.
+void NodeMachine::announce_place(Context& context, const proto::Round& round) const {
+  const auto& meeting = config_.rendezvous;
+  if (!meeting || !meeting->socket.empty() || round.group_world_size == 1) return;
+  const int last = round.first_rank + static_cast<int>(config_.workers.size()) - 1;
+  const std::string ranks = last == round.first_rank
+                                ? fmt::format("rank {}", last)
+                                : fmt::format("ranks {} to {}", round.first_rank, last);
+  context.act(Notice{fmt::format(
+      "joined with node rank {} of {} and {} of {}; rendezvous at {}", round.group_rank,
+      round.group_world_size, ranks, round.world_size,
+      meeting->etcd ? rdzv::to_string(*meeting->etcd) : to_string(meeting->endpoint))});
 }
 
 void NodeMachine::announce_restart(Context& context) {

@@ -147,6 +147,7 @@ class NodeMachine {
   void check(Context& context);
   void note_check(Context& context);
   void start(Context& context);
+  void announce_place(Context& context, const proto::Round& round) const;
   void announce_restart(Context& context);
   void announce_wait(Context& context);
   void pass_on(Context& context);

@@ -255,3 +255,34 @@ TEST_CASE("the line of a restart has the error of the culprit") {
   culprit.failure.evidence.text.clear();
   CHECK(told(why) == "notice: " + why + "; restarting the workers (1 of 3 restarts)");
 }
+
+TEST_CASE("a node of several is told its place when the first round starts") {
+  ScriptedNode node(2);
+  node.config.rendezvous.emplace();
+  node.config.rendezvous->endpoint = Endpoint("node1", 29400);
+  node.took();
+  proto::Round round;
+  round.group_rank = 1;
+  round.group_world_size = 2;
+  round.first_rank = 2;
+  round.world_size = 4;
+  SECTION("once") {
+    node.on(round);
+    CHECK(node.took().front() ==
+          "notice: joined with node rank 1 of 2 and ranks 2 to 3 of 4; rendezvous at node1:29400");
+    node.stop();
+    node.exits(0, node.kTerminated);
+    node.exits(1, node.kTerminated);
+    node.took();
+    round.number = 1;
+    round.reason = "node1 was lost";
+    node.on(round);
+    CHECK(node.took().front() ==
+          "notice: node1 was lost; starting the workers again on 2 nodes");
+  }
+  SECTION("not where a launcher has started it through ssh") {
+    node.config.rendezvous->socket = "/tmp/x";
+    node.on(round);
+    CHECK(node.took().front() == "start workers");
+  }
+}
