@@ -238,10 +238,10 @@ void NodeMachine::announce_place(Context& context, const proto::Round& round) co
   const std::string ranks = last == round.first_rank
                                 ? fmt::format("rank {}", last)
                                 : fmt::format("ranks {} to {}", round.first_rank, last);
-  context.act(Notice{fmt::format(
-      "joined with node rank {} of {} and {} of {}; rendezvous at {}", round.group_rank,
-      round.group_world_size, ranks, round.world_size,
-      meeting->etcd ? rdzv::to_string(*meeting->etcd) : to_string(meeting->endpoint))});
+  context.act(Notice{
+      fmt::format("joined with node rank {} of {} and {} of {}; rendezvous at {}", round.group_rank,
+                  round.group_world_size, ranks, round.world_size,
+                  meeting->etcd ? rdzv::to_string(*meeting->etcd) : to_string(meeting->endpoint))});
 }
 
 void NodeMachine::announce_restart(Context& context) {
@@ -250,7 +250,8 @@ void NodeMachine::announce_restart(Context& context) {
   if (round_) round_->culprit = planned.culprit;
   context.act(
       Notice{fmt::format("{}; restarting the workers in {} ({} of {} restarts)",
-                         with_cause(planned.reason, planned.culprit), describe(planned.delay), planned.restart_count, planned.max_restarts)});
+                         with_cause(planned.reason, planned.culprit), describe(planned.delay),
+                         planned.restart_count, planned.max_restarts)});
 }
 
 void NodeMachine::announce_wait(Context& context) {
@@ -366,9 +367,9 @@ void NodeMachine::tell_of_ended(Context& context) {
   }
   const std::string names = ended.size() == 1 ? fmt::format("rank {} has", ended.front())
                                               : fmt::format("{} workers have", ended.size());
-  context.act(Notice{fmt::format("{} ended, {} of {} workers{} still run{}", names, left,
-                                 workers.size(), config_.rendezvous ? " of this node" : "",
-                                 left == 1 ? "s" : "")});
+  context.act(
+      Notice{fmt::format("{} ended, {} of {} workers{} still run{}", names, left, workers.size(),
+                         config_.rendezvous ? " of this node" : "", left == 1 ? "s" : "")});
 }
 
 /// A worker that has timed out waiting for its peers is not the cause. Before the others are

@@ -195,7 +195,8 @@ bool WorkerOutput::last_lines_in_sight(proto::RoundNumber round, int local_rank)
   for (const std::string& line : tail.lines()) {
     const int columns = tail.prefix_columns + text_columns(line);
     const bool wraps = screen_columns_ > 0 && columns > screen_columns_;
-    rows += wraps ? static_cast<std::uint64_t>((columns + screen_columns_ - 1) / screen_columns_) : 1;
+    rows +=
+        wraps ? static_cast<std::uint64_t>((columns + screen_columns_ - 1) / screen_columns_) : 1;
   }
   return first_in_sight_ + rows <= *tail.shown_at;
 }

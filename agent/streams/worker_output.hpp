@@ -190,12 +190,12 @@ class WorkerOutput {
   bool stop_ = false;
   bool unfinished_out_ = false;  // the last line on our stdout was not ended
   bool unfinished_err_ = false;
-  std::uint64_t first_in_sight_ = 0;              // see Console
-  int screen_columns_ = 0;                        // of that terminal; 0: it is none
-  bool end_requested_ = false;                    // the agent waits for the streams to end
-  proto::RoundNumber next_round_ = 0;             // above all of which we have streams
-  proto::RoundNumber over_next_ = 0;              // what `over_` shall be
-  std::map<TailKey, StreamTail> tails_;           // of the stderr of the newest rounds
+  std::uint64_t first_in_sight_ = 0;     // see Console
+  int screen_columns_ = 0;               // of that terminal; 0: it is none
+  bool end_requested_ = false;           // the agent waits for the streams to end
+  proto::RoundNumber next_round_ = 0;    // above all of which we have streams
+  proto::RoundNumber over_next_ = 0;     // what `over_` shall be
+  std::map<TailKey, StreamTail> tails_;  // of the stderr of the newest rounds
 
   std::thread thread_;
 };

@@ -187,8 +187,7 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
     // One that reports no lost peer and failed no later than the culprit is no victim of it.
     const bool sooner = phrase.empty() && shown_time(victim.failure) < shown_time(culprit);
     text += fmt::format("ddprun: {}: rank {}, {}{}\n", sooner ? "failed, too" : "victim",
-                        victim.rank, describe(victim.failure),
-                        phrase.empty() ? "" : ": " + phrase);
+                        victim.rank, describe(victim.failure), phrase.empty() ? "" : ": " + phrase);
   }
   for (const proto::Suspect& suspect : verdict.suspects) failed.push_back(suspect.rank);
   std::vector<int> stopped;

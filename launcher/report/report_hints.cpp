@@ -87,9 +87,10 @@ std::string about_stdin(const proto::FailedWorker& culprit, const proto::Program
                        debugger ? "was left in its debugger: by q, or because its stdin had ended"
                                 : "read its stdin, which had ended");
   }
-  return fmt::format("rank {0} has no stdin, so {1} ends there at once: stop only rank 0 "
-                     "(if RANK is 0), or type --stdin=all",
-                     culprit.rank, debugger ? "breakpoint()" : "input() or breakpoint()");
+  return fmt::format(
+      "rank {0} has no stdin, so {1} ends there at once: stop only rank 0 "
+      "(if RANK is 0), or type --stdin=all",
+      culprit.rank, debugger ? "breakpoint()" : "input() or breakpoint()");
 }
 
 /// Shells end with such a code if a program that they started was ended by a signal.

@@ -40,18 +40,18 @@ std::string ended_headline(const proto::Verdict& verdict) {
   const auto first =
       std::min_element(verdict.ended.begin(), verdict.ended.end(),
                        [](const auto& a, const auto& b) { return a.worker.at < b.worker.at; });
-  const auto before = std::max(verdict.culprit.failure.evidence.at - first->worker.at,
-                               std::chrono::nanoseconds(0));
+  const auto before =
+      std::max(verdict.culprit.failure.evidence.at - first->worker.at, std::chrono::nanoseconds(0));
   if (verdict.ended.size() > 1) {
     return fmt::format(
         "ddprun: culprit: probably one of {}, which had ended with exit code 0, the first {} "
         "before\n",
         proto::name_of_ended(verdict), describe(before));
   }
-  return fmt::format("ddprun: culprit: probably {}, which had ended with exit code 0 {} before\n",
-                     worker_text(first->rank, first->node, first->worker.local_rank,
-                                 first->worker.pid),
-                     describe(before));
+  return fmt::format(
+      "ddprun: culprit: probably {}, which had ended with exit code 0 {} before\n",
+      worker_text(first->rank, first->node, first->worker.local_rank, first->worker.pid),
+      describe(before));
 }
 
 }  // namespace

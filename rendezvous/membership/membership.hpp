@@ -325,20 +325,20 @@ class Membership {
   std::set<int> detailed_;                     // of failed_, those with all their lines
   Clock::time_point failed_at_;                // the first failure
   std::map<proto::AgentId, proto::JobTime>
-      began_;  // the round, on nodes of which times of workers are compared
-  proto::ClockId clock_ = 0;                    // of the time that was told last
-  std::vector<SlowNode> slowest_;               // of the nodes that have stopped
-  std::vector<proto::Suspect> still_ran_;       // of those that have stopped
-  std::size_t stacks_kept_ = 0;                 // of still_ran_
-  std::vector<proto::EarlyEnd> ended_;          // of those that have stopped
+      began_;                      // the round, on nodes of which times of workers are compared
+  proto::ClockId clock_ = 0;       // of the time that was told last
+  std::vector<SlowNode> slowest_;  // of the nodes that have stopped
+  std::vector<proto::Suspect> still_ran_;                   // of those that have stopped
+  std::size_t stacks_kept_ = 0;                             // of still_ran_
+  std::vector<proto::EarlyEnd> ended_;                      // of those that have stopped
   std::map<proto::AgentId, proto::ProgramFacts> programs_;  // of nodes with failures
-  std::optional<std::uint64_t> furthest_step_;  // of those that have stopped
-  bool final_ = false;                          // no restart can follow
-  bool may_save_ = false;                       // nothing has failed
-  std::set<proto::AgentId> lost_;               // nodes of the round
-  proto::JobTime lost_at_;                      // the earliest last word of one
-  std::optional<proto::Leave> last_leave_;      // of a node that went alone
-  std::optional<proto::Finished> ending_;       // the job was cancelled
+  std::optional<std::uint64_t> furthest_step_;              // of those that have stopped
+  bool final_ = false;                                      // no restart can follow
+  bool may_save_ = false;                                   // nothing has failed
+  std::set<proto::AgentId> lost_;                           // nodes of the round
+  proto::JobTime lost_at_;                                  // the earliest last word of one
+  std::optional<proto::Leave> last_leave_;                  // of a node that went alone
+  std::optional<proto::Finished> ending_;                   // the job was cancelled
   std::map<std::string, proto::Losses> losses_;  // of agents that had any, in all their sessions
   bool has_leftovers_ = false;                   // one of them
   // finished

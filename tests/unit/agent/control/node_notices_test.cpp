@@ -244,8 +244,9 @@ TEST_CASE("the line of a restart has the error of the culprit") {
     node.on(std::move(round));
     return node.took().front();
   };
-  CHECK(told(why) == "notice: rank 1 exited with code 1 after 219 ms (ValueError: x); restarting "
-                     "the workers (1 of 3 restarts)");
+  CHECK(told(why) ==
+        "notice: rank 1 exited with code 1 after 219 ms (ValueError: x); restarting "
+        "the workers (1 of 3 restarts)");
   CHECK(told(why + "; rank 0 probably hangs") ==
         "notice: rank 1 exited with code 1 after 219 ms; rank 0 probably hangs; restarting the "
         "workers (1 of 3 restarts)");
@@ -277,8 +278,7 @@ TEST_CASE("a node of several is told its place when the first round starts") {
     round.number = 1;
     round.reason = "node1 was lost";
     node.on(round);
-    CHECK(node.took().front() ==
-          "notice: node1 was lost; starting the workers again on 2 nodes");
+    CHECK(node.took().front() == "notice: node1 was lost; starting the workers again on 2 nodes");
   }
   SECTION("not where a launcher has started it through ssh") {
     node.config.rendezvous->socket = "/tmp/x";

@@ -197,14 +197,16 @@ TEST_CASE("a debugger or input() on a rank without stdin gets a hint") {
   agent::AgentResult result = failed({false, 1, false});
   auto& evidence = result.finished.verdict->culprit.failure.evidence;
   evidence = {proto::EvidenceKind::exception_line, 1s, "bdb.BdbQuit", ""};
-  CHECK(has(said(result), "hint: rank 1 has no stdin, so breakpoint() ends there at once: stop only "
-                          "rank 0 (if RANK is 0), or type --stdin=all\n"));
+  CHECK(has(said(result),
+            "hint: rank 1 has no stdin, so breakpoint() ends there at once: stop only "
+            "rank 0 (if RANK is 0), or type --stdin=all\n"));
   evidence.text = "EOFError: EOF when reading a line";
   CHECK(has(said(result), "hint: rank 1 has no stdin, so input() or breakpoint() ends there"));
   CHECK(has(said(result, {.all_have_stdin = true}),
             "hint: rank 1 read its stdin, which had ended\n"));
   result.finished.verdict->culprit.rank = 0;
   evidence.text = "bdb.BdbQuit";
-  CHECK(has(said(result), "hint: rank 0 was left in its debugger: by q, or because its stdin had "
-                          "ended\n"));
+  CHECK(has(said(result),
+            "hint: rank 0 was left in its debugger: by q, or because its stdin had "
+            "ended\n"));
 }

@@ -63,7 +63,8 @@ TEST_CASE("a hang is reported with step and phase and the head of the stacks") {
   culprit.progress = {5, "forward"};
   culprit.stacks = {"by gdb:", "Thread 1:", "#0  poll ()"};
   CHECK(said(result) ==
-        "ddprun: culprit: rank 1 (local rank 1, pid 4242), hung 2.0 s after the start of the round and "
+        "ddprun: culprit: rank 1 (local rank 1, pid 4242), hung 2.0 s after the start of the round "
+        "and "
         "was stopped "
         "(killed by SIGKILL (signal 9))\n"
         "ddprun: evidence: hang: rank 1: at step 5 in phase \"forward\", silent for 30 s\n"

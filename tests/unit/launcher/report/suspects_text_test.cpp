@@ -154,6 +154,7 @@ TEST_CASE("a worker that had ended too early is named before the one that lost i
   CHECK(json["suspects"][0]["exit_code"] == 0);
   CHECK(json["suspects"][0]["ended_seconds"] == 0.4);
   verdict.ended.push_back({"local", 2, {2, 4243, 900ms}, ""});
-  CHECK(test::has(test::said(result), "ddprun: culprit: probably one of ranks 0, 2, which had ended "
-                                      "with exit code 0, the first 2 s before\n"));
+  CHECK(test::has(test::said(result),
+                  "ddprun: culprit: probably one of ranks 0, 2, which had ended "
+                  "with exit code 0, the first 2 s before\n"));
 }

@@ -67,9 +67,9 @@ TEST_CASE("every other failed worker is a victim, in order of ranks") {
 }
 
 TEST_CASE("a worker that was stopped within the culprit's traceback failed the same way") {
-  const std::vector<std::string> lines = {"step 7", "Traceback (most recent call last):",
-                                          "  File \"x.py\", line 5, in <module>",
-                                          "    raise RuntimeError('boom')", "RuntimeError: boom"};
+  const std::vector<std::string> lines = {
+      "step 7", "Traceback (most recent call last):", "  File \"x.py\", line 5, in <module>",
+      "    raise RuntimeError('boom')", "RuntimeError: boom"};
   auto first = seen(0, exception_line, 150ms);
   first.failure.evidence.text = "RuntimeError: boom";
   first.failure.last_lines = lines;
