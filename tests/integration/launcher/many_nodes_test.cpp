@@ -1,4 +1,6 @@
 // One job on several nodes, each a ddprun of its own.
+#include <filesystem>
+
 #include "tests/integration/launcher/many_nodes.hpp"
 
 using namespace ddprun;
@@ -26,6 +28,41 @@ TEST_CASE("the same command on two nodes forms one job") {
   CHECK(all_said(nodes, "rank") == Words{"0/4", "1/4", "2/4", "3/4"});
   CHECK(all_said(nodes, "node") == Words{"0/2", "0/2", "1/2", "1/2"});
   CHECK(all_said(nodes, "local") == Words{"0/2", "0/2", "1/2", "1/2"});
+}
+
+TEST_CASE("a hint of the report is about the Python of the culprit's node") {
+  const TempDir folder;
+  const auto python = [&](const std::string& name, const std::string& script) {
+    const std::string path = (folder / name).string();
+    std::ofstream(path) << "#!/bin/sh\n" << script;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  };
+  const std::string whole = python("whole", "sleep 20\n");
+  const std::string poor =
+      python("poor",
+             "printf \"ModuleNotFoundError: No module named 'torch'\\n\" >&2; sleep 0.2; exit 1\n");
+  const std::string program_file = (folder / "x.py").string();
+  std::ofstream(program_file) << "pass\n";
+  ManyNodes job;
+  for (const std::string& one : {whole, poor}) {
+    auto settings = job.job.settings();
+    settings.environment.emplace_back("PYTHON_EXEC", one);
+    std::vector<std::string> words{program("ddprun"), "--grace-period=2"};
+    for (const std::string& option : job.c10d("2")) words.push_back(option);
+    words.push_back(program_file);
+    job.nodes.emplace_back(words, settings);
+    if (one == poor) break;
+    CHECK(job.nodes.back().wait_for([](const std::string&, const std::string& err) {
+      return err.find("1 of 2 nodes have joined") != std::string::npos;
+    }));
+  }
+  for (const ChildResult& node : job.wait()) {
+    CHECK_THAT(node.err, Catch::Contains("the workers ran under " + poor +
+                                         ": is the module installed there") &&
+                             !Catch::Contains("ran under " + whole) &&
+                             Catch::Contains("ddprun: joined with node rank "));
+  }
 }
 
 TEST_CASE("a port that another program has for a moment delays a job") {

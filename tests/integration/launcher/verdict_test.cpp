@@ -361,3 +361,30 @@ TEST_CASE("torchrun's exit code and causes that are never retried can be asked f
   CHECK(job.run({"--explain-policy", "--max-restarts=3"}, {}).out.find("at most 3 times") !=
         std::string::npos);
 }
+
+TEST_CASE("a worker that has ended too early is named before the one that lost it") {
+  const auto result = test::run_script(
+      {"--nproc-per-node=2"},
+      "case $RANK in 0) sleep 0.6; echo 'RuntimeError: Connection closed by peer' >&2; exit 1;; "
+      "esac");
+  CHECK_THAT(result.job.err,
+             Catch::Contains("ddprun: culprit: probably rank 1 (local rank 1, pid ") &&
+                 Catch::Contains("), which had ended with exit code 0 ") &&
+                 Catch::Contains("\nddprun: failed first: rank 0 (local rank 0, pid "));
+  const auto report = nlohmann::json::parse(result.report);
+  CHECK(report["culprit"]["rank"] == 0);
+  REQUIRE(report["suspects"].size() == 1);
+  CHECK(report["suspects"][0]["rank"] == 1);
+  CHECK(report["suspects"][0]["exit_code"] == 0);
+}
+
+TEST_CASE("workers that raise the same error are all alike, also those that are stopped") {
+  const auto result = test::run_script({"--nproc-per-node=4", "--max-restarts=1"},
+                                       "printf 'Traceback (most recent call last):\\n  File "
+                                       "\"t.py\", line 1\\nRuntimeError: boom\\n' "
+                                       ">&2; exit 1");
+  CHECK_THAT(result.job.err,
+             Catch::Contains(" (RuntimeError: boom); restarting the workers (1 of 1 restarts)\n") &&
+                 Catch::Contains("the same error in both rounds: a restart does not help\n") &&
+                 !Catch::Contains("its last lines") && !Catch::Contains("victim"));
+}
