@@ -147,7 +147,6 @@ class NodeMachine {
   void check(Context& context);
   void note_check(Context& context);
   void start(Context& context);
-  void announce_place(Context& context, const proto::Round& round) const;
   void announce_restart(Context& context);
   void announce_wait(Context& context);
   void pass_on(Context& context);
@@ -163,6 +162,8 @@ class NodeMachine {
   void end_job(Context& context, proto::Finished finished, bool round_open);
   [[nodiscard]] bool is_same_wish(const JobSignal& signal) const;
   void leave_by(Context& context, int signal);
+  void announce_round(Context& context, const proto::Round& round) const;
+  void announce_place(Context& context, const proto::Round& round) const;
   void send_join(Context& context);
   void stop_check(Context& context);
   void begin_stop(Context& context);
