@@ -156,10 +156,11 @@ std::unique_ptr<Convolutions::Prepared> Convolutions::prepare(ConvolutionPass pa
   return made;
 }
 
-/// The first one that works: each is tried once, on memory of its own. cuDNN's list is a guess; it
-/// has several codes for what it refuses later, of one category.
+/// The first one that works: each is tried once, on memory of its own. cuDNN's list is a guess, and
+/// any code may be its answer to an algorithm that does not suit the GPU. Only an error that stays
+/// with the GPU ends the run: cudaFree reports it.
 std::optional<Convolutions::Algorithm> Convolutions::choose(
-    Prepared& one, const std::vector<Algorithm>& candidates, float old_factor) const {
+    Prepared& one, const std::vector<Algorithm>& candidates, float old_factor) {
   for (Algorithm algorithm : candidates) {
     if (set_math(one, algorithm.math) != CUDNN_STATUS_SUCCESS) continue;
     // With this kind of arithmetic; the list's number may be of another.
@@ -167,9 +168,8 @@ std::optional<Convolutions::Algorithm> Convolutions::choose(
         algorithm.workspace > kWorkspaceBytesMax)
       continue;
     const cudnnStatus_t status = try_out(one, algorithm, old_factor);
-    if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) continue;
-    check(status, function_of(one.pass), one.shape);
-    return algorithm;
+    if (status == CUDNN_STATUS_SUCCESS) return algorithm;
+    if (refusal_.empty()) refusal_ = cudnn_.error_text(status);
   }
   return std::nullopt;
 }

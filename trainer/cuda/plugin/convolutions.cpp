@@ -57,14 +57,16 @@ Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
                                                const ConvolutionShape& shape) {
   for (const auto& one : prepared_)
     if (one->pass == pass && one->shape == shape) return *one;
+  refusal_.clear();
   std::unique_ptr<Prepared> made = prepare(pass, shape, shape);
   const ConvolutionShape larger = padded(shape);
   if (!made && larger != shape) made = prepare(pass, shape, larger);
   if (!made)
     throw GpuError(fmt::format(
-        "cuDNN has no {}algorithm for {} on {} ({}){}",
+        "cuDNN has no {}algorithm for {} on {} ({}){}{}",
         settings_.deterministic ? "deterministic " : "", function_of(pass), gpu_.text(),
-        text_of(shape), settings_.deterministic ? "; --no-deterministic allows others" : ""));
+        text_of(shape), refusal_.empty() ? "" : "; the first that was tried: " + refusal_,
+        settings_.deterministic ? "; --no-deterministic allows others" : ""));
   prepared_.push_back(std::move(made));
   return *prepared_.back();
 }

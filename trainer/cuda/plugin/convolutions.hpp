@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "trainer/cuda/plugin/convolution_rows.hpp"
@@ -45,7 +46,7 @@ class Convolutions {
   std::unique_ptr<Prepared> prepare(ConvolutionPass pass, const ConvolutionShape& shape,
                                     const ConvolutionShape& computed);
   std::optional<Algorithm> choose(Prepared& one, const std::vector<Algorithm>& candidates,
-                                  float old_factor) const;
+                                  float old_factor);
   cudnnStatus_t try_out(Prepared& one, const Algorithm& algorithm, float old_factor) const;
   cudnnStatus_t set_math(Prepared& one, cudnnMathType_t math) const;
   [[nodiscard]] cudnnMathType_t math_of(ElementType type, cudnnMathType_t listed) const;
@@ -62,6 +63,7 @@ class Convolutions {
   cudnnHandle_t handle_ = nullptr;
   cudaStream_t stream_ = nullptr;  // of the handle
   std::vector<std::unique_ptr<Prepared>> prepared_;
+  std::string refusal_;  // why cuDNN did not run the first algorithm of the newest shape
 };
 
 }  // namespace ddprun::trainer::cuda

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/unit/trainer/cuda/plugin/fake_cudnn.hpp"
+#include "tests/unit/trainer/cuda/plugin/fake_runtime.hpp"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
@@ -128,13 +129,43 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("whatever cuDNN answers to an algorithm that is tried, the next one is tried") {
+  for (const cudnnStatus_t refusal : {CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_EXECUTION_FAILED,
+                                      CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_ALLOC_FAILED}) {
+    for (const ConvolutionPass pass : kPasses) {
+      const Fixture fixture({.listed = {{4, CUDNN_DETERMINISTIC}, {6, CUDNN_DETERMINISTIC}},
+                             .refused = {4},
+                             .refusal = refusal});
+      fixture.convolve(pass);
+      CHECK(answers.ran.front() == 4);
+      CHECK(answers.ran.back() == 6);
+    }
+  }
+}
+
+TEST_CASE("an error that stays with the GPU ends the run at the first algorithm that is tried") {
+  const Fixture fixture({.listed = {{4, CUDNN_DETERMINISTIC}, {6, CUDNN_DETERMINISTIC}},
+                         .refused = {4},
+                         .refusal = CUDNN_STATUS_EXECUTION_FAILED});
+  test::lasting_error = cudaErrorIllegalAddress;
+  CHECK_THROWS_WITH(fixture.convolve(ConvolutionPass::forward),
+                    Catch::Contains("after a convolution was tried failed"));
+  test::lasting_error = cudaSuccess;
+  CHECK(answers.ran == std::vector<int>{4});
+}
+
 TEST_CASE("a failure has cuDNN's explanation, where cuDNN has one") {
-  const Fixture fixture({.listed = {{1, CUDNN_DETERMINISTIC}},
-                         .failure = CUDNN_STATUS_EXECUTION_FAILED,
-                         .last_error = "the kernel's engine has no plan"});
+  const Fixture fixture({.listed = {{1, CUDNN_DETERMINISTIC}}});
+  fixture.convolve(ConvolutionPass::forward);
+  answers.failure = CUDNN_STATUS_EXECUTION_FAILED;
+  answers.last_error = "the kernel's engine has no plan";
   CHECK_THROWS_WITH(
       fixture.convolve(ConvolutionPass::forward),
       Catch::Contains("CUDNN_STATUS_EXECUTION_FAILED: the kernel's engine has no plan (batch 2"));
+  CHECK_THROWS_WITH(fixture.convolve(ConvolutionPass::input_gradient),
+                    Catch::Contains("no deterministic algorithm") &&
+                        Catch::Contains("; the first that was tried: CUDNN_STATUS_EXECUTION_FAILED"
+                                        ": the kernel's engine has no plan; --no-"));
   answers.last_error.clear();
   CHECK_THROWS_WITH(fixture.convolve(ConvolutionPass::forward),
                     Catch::Contains("CUDNN_STATUS_EXECUTION_FAILED (batch 2"));

@@ -22,11 +22,12 @@ struct Answers {
     cudnnMathType_t math = CUDNN_TENSOR_OP_MATH;
   };
   std::vector<Listed> listed{};
-  std::vector<int> runnable{};                   // by the workspace query
-  std::vector<int> refused{};                    // when they are to run
-  std::vector<int> refused_sums{};               // when they are to add to what is there
-  cudnnStatus_t of_list = CUDNN_STATUS_SUCCESS;  // of the query for the list
-  cudnnStatus_t failure = CUDNN_STATUS_SUCCESS;  // of any run
+  std::vector<int> runnable{};                         // by the workspace query
+  std::vector<int> refused{};                          // when they are to run
+  cudnnStatus_t refusal = CUDNN_STATUS_NOT_SUPPORTED;  // of these
+  std::vector<int> refused_sums{};                     // when they are to add to what is there
+  cudnnStatus_t of_list = CUDNN_STATUS_SUCCESS;        // of the query for the list
+  cudnnStatus_t failure = CUDNN_STATUS_SUCCESS;        // of any run
   std::string last_error{};
   std::vector<std::pair<int, std::size_t>> workspaces{};  // of algorithms; 1000 of any other
   std::size_t more_for_tensor_cores = 0;                  // in such arithmetic
@@ -52,7 +53,7 @@ struct Answers {
     ran.push_back(algorithm);
     if (failure != CUDNN_STATUS_SUCCESS) return failure;
     for (const int one : adds ? refused_sums : refused)
-      if (one == algorithm) return CUDNN_STATUS_NOT_SUPPORTED;
+      if (one == algorithm) return refusal;
     was_short = was_short || workspace_size < needed(algorithm);
     if (compute)
       compute(const_cast<void*>(input), const_cast<void*>(weight), const_cast<void*>(output));

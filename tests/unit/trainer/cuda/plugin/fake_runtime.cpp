@@ -1,7 +1,11 @@
 // What the plugin's parts need of CUDA's runtime, without a GPU: memory of the host.
+#include "tests/unit/trainer/cuda/plugin/fake_runtime.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
+
+using ddprun::trainer::cuda::test::lasting_error;
 
 extern "C" {
 
@@ -11,7 +15,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
 }
 cudaError_t cudaFree(void* memory) {
   std::free(memory);
-  return cudaSuccess;
+  return lasting_error;
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t /*code*/) { return "an error"; }
