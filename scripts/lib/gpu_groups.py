@@ -7,7 +7,7 @@ import re
 import signal
 import time
 
-from gpu_part import Failed, Skipped, distance, final, lines_of, part
+from gpu_part import Failed, Skipped, TimeUp, distance, final, lines_of, part
 
 
 def worker_of(out, local_rank):
@@ -39,7 +39,7 @@ def killed_run(check, workers, options, **environment):
             killed = True
         time.sleep(0.002)
     if job.poll() is None:
-        raise Failed(f"the time was up {'after the worker was killed' if killed else 'before the first checkpoint'}")
+        raise TimeUp(f"the time was up {'after the worker was killed' if killed else 'before the first checkpoint'}")
     if job.returncode != 0:
         raise Failed(f"exit code {job.returncode} of ddprun; see the log")
     ended = final(lines_of(out))
@@ -48,7 +48,7 @@ def killed_run(check, workers, options, **environment):
     return out, ended
 
 
-@part(30)
+@part(60)
 def restart(check):
     """A run with a killed worker ends with the same bits; the CPU continues from the GPU's checkpoint."""
     steps = check.small(2000, 40)
@@ -69,7 +69,7 @@ def gpu_count(check):
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([entry for entry in visible.split(",") if entry.strip()])
-    return len(re.findall(r"^GPU ", check.run(["nvidia-smi", "-L"]), re.MULTILINE))
+    return len(re.findall(r"^GPU ", check.nvidia_smi("-L"), re.MULTILINE))
 
 
 # Parts of train's messages: NCCL refuses to connect the ranks; NCCL does not finish connecting them.
@@ -94,14 +94,14 @@ class TwoWorkers:
         return self
 
     def __exit__(self, kind, *_):
-        if kind is not Failed or not self.shares:
+        if not self.shares or not kind or not issubclass(kind, Failed):
             return
         refused = [line for line in self.check.log.read_text().splitlines() if any(word in line for word in NOT_CONNECTED)]
         if refused:
             raise Skipped(f"NCCL does not connect workers that share a GPU: {refused[0]}") from None
 
 
-@part(30)
+@part(90)
 def ranks(check):
     """Two workers over NCCL, on two GPUs or sharing one. With --exact they end with the bits of one worker, also if an overflow
     on one of them skips a step on both. Without --exact the loss is about the same; on two GPUs also with NCCL's windows."""
@@ -127,7 +127,7 @@ def ranks(check):
             f"overflow on one; without --exact the loss differs by {far:.1e}; NCCL's buffers were {buffers or 'unknown'}")
 
 
-@part(35)
+@part(60)
 def kill(check):
     """One of two workers is killed. Both start again, and --exact gives the bits of one worker without a kill."""
     options = (check.data(), "--epochs=1000", f"--batch={check.small(32, 8)}", "--shards=2", "--exact",

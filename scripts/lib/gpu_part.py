@@ -1,5 +1,6 @@
 """How scripts/gpu-check runs programs for a part, and reads what they wrote."""
 
+import contextlib
 import json
 import math
 import os
@@ -15,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]  # of the checkout, or of the
 sys.path.insert(0, str(ROOT / "tests" / "pytorch" / "twins"))
 from folder import HELD_OUT, TRAIN, header, write_folder, write_idx, write_noise  # noqa: E402, F401
 
+LOG = "log.txt"  # of all parts
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 OF_ANOTHER_JOB = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"}
 
@@ -23,14 +25,18 @@ class Failed(Exception):
     """A part's promise does not hold; the text says how."""
 
 
+class TimeUp(Failed):
+    """The time was up before it was known whether the promise holds."""
+
+
 class Skipped(Exception):
     """This machine cannot tell; the text says why."""
 
 
-def part(limit):
-    """Marks a part of scripts/gpu-check, with its limit in seconds."""
+def part(limit, alone=False):
+    """Marks a part of scripts/gpu-check, with its limit in seconds. `alone`: it runs only where it is named."""
     def mark(function):
-        function.limit = limit
+        function.limit, function.alone = limit, alone
         return function
     return mark
 
@@ -47,19 +53,39 @@ def end_on_signals():
             signal.signal(each, end)
 
 
+@contextlib.contextmanager
+def held_driver(emulated):
+    """While this `with` lasts, nvidia-smi looks at the GPUs now and then. The driver stays initialised meanwhile, which no
+    start of a program has to wait for; no setting is changed."""
+    tool = None if emulated else shutil.which("nvidia-smi")
+    process = None
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        if tool:
+            process = subprocess.Popen([tool, "--loop=30"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL, start_new_session=True)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield
+    finally:
+        if process:
+            process.kill()
+            process.wait()
+
+
 class Part:
-    """Runs programs for one part: with its log, until its time is up. Leaving its `with` kills those that still run."""
+    """Runs programs for one part: with its log, until its time is up. Leaving its `with` kills those that still run, and
+    moves the log to the end of log.txt: one file for all parts, which has all that is known whenever the script is cut off."""
 
     def __init__(self, options, folder, name, limit):
         self.emulated = options.emulated
         self.build = options.build
         self.data_folder = getattr(options, "data", None)  # of the user's data sets
         self.log = folder / f"{name}.log"
-        self.log.write_text("")
+        self.log.write_text(f"== {name}, {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
         self.end = time.monotonic() + limit
         self.made = 0
         self.processes = []
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"ddprun-{name}-"))
 
     def __enter__(self):
         return self
@@ -75,6 +101,9 @@ class Part:
                     problems.append(str(why))
             shutil.rmtree(self.folder, ignore_errors=True)
             self.note("".join(f"{problem}\n" for problem in problems))
+            with (self.log.parent / LOG).open("a", errors="replace") as log:
+                log.write(self.log.read_text(errors="replace"))
+            self.log.unlink()
             if problems and kind is None:
                 raise Failed(problems[0])
         finally:
@@ -115,14 +144,15 @@ class Part:
         write_folder(folder, (28, 28, 1), (256, 32))
         return f"--data={folder}"
 
-    def settings(self):
-        """The environment, without what a job around this script tells its own workers."""
+    def settings(self, command):
+        """The environment, without what a job around this script tells its own workers. The bundle's libraries are for its own
+        programs: others, such as Python, have those of the machine."""
         unwanted = OF_ANOTHER_JOB | ({"CUDA_VISIBLE_DEVICES"} if self.emulated else set())
         settings = {name: value for name, value in os.environ.items()
                     if name not in unwanted and not name.startswith("TORCHELASTIC_")}
         settings["DDPRUN_TEST_BIN"] = str(self.build / "bin")
         libraries = self.build / "lib"
-        if libraries.is_dir():
+        if libraries.is_dir() and any(str(word).startswith(f"{self.build}/") for word in command):
             paths = [str(libraries), settings.get("LD_LIBRARY_PATH")]
             settings["LD_LIBRARY_PATH"] = ":".join(path for path in paths if path)
         return settings
@@ -135,7 +165,7 @@ class Part:
             before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
             try:
                 process = subprocess.Popen(command, stdout=output or log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                           text=True, errors="replace", env=self.settings() | environment,
+                                           text=True, errors="replace", env=self.settings(command) | environment,
                                            start_new_session=True,
                                            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before))
                 self.processes.append(process)
@@ -170,15 +200,21 @@ class Part:
             said, _ = process.communicate(timeout=min(self.left(), seconds or math.inf))
         except subprocess.TimeoutExpired:
             self.note(self.stop(process))
-            raise Failed(f"the time was up during: {' '.join(command)}") from None
+            raise TimeUp(f"the time was up during: {' '.join(command)}") from None
         self.note(said)
         if code is not None and process.returncode != code:
             last = said.strip().splitlines()[-1:] or ["no output"]
             raise Failed(f"exit code {process.returncode} instead of {code}: {last[0]}; the command: {' '.join(command)}")
         return said
 
+    def nvidia_smi(self, *options):
+        """What it printed."""
+        if not shutil.which("nvidia-smi"):
+            raise Failed("nvidia-smi is missing: is NVIDIA's driver installed?")
+        return self.run(["nvidia-smi", *options])
+
     def note(self, said):
-        with self.log.open("a") as log:
+        with self.log.open("a", errors="replace") as log:
             log.write(said)
 
     def train_run(self, *options, device="cuda", launch=(), out=None, code=0, **environment):

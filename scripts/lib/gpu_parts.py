@@ -1,14 +1,42 @@
 """The parts of scripts/gpu-check that need a single process at a time."""
 
 import os
+import pathlib
 import re
 import shutil
+import time
 
 import gpu_race
-from gpu_part import Failed, Skipped, distance, final, losses, part, write_folder
+from gpu_part import Failed, Skipped, TimeUp, distance, final, losses, part, write_folder
 
 
-@part(15)
+def read_whole(paths, until):
+    """How many bytes of the files were read, so that they are in memory."""
+    count = 0
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            while time.monotonic() < until and (block := file.read(1 << 24)):
+                count += len(block)
+    return count
+
+
+@part(150)
+def warm(check):
+    """Reads CUDA's libraries, and imports PyTorch where it is installed: a machine that has just started reads gigabytes, and
+    no other part's time is to be spent on that."""
+    said = check.run([check.train, "--version"])
+    folders = {pathlib.Path(path).parent for path in re.findall(r"^  \S+ \S+, (/\S.*)$", said, re.MULTILINE)}
+    begun = time.monotonic()
+    libraries = sorted({path.resolve() for folder in folders for path in folder.iterdir()
+                        if re.match(r"lib(cu|nccl|nv).*\.so", path.name) and path.is_file()})
+    count = read_whole(libraries, check.end)
+    text = f"{count / 1e9:.1f} GB of libraries read in {time.monotonic() - begun:.0f} s; "
+    begun = time.monotonic()
+    version, why = gpu_race.versions_of(check, gpu_race.quick_settings(check), share=1)
+    return text + (f"PyTorch {version}, imported in {time.monotonic() - begun:.0f} s" if version else f"without PyTorch: {why}")
+
+
+@part(30)
 def versions(check):
     """The plugin, the driver and CUDA's libraries are found."""
     said = check.run([check.train, "--version"])
@@ -17,14 +45,12 @@ def versions(check):
         raise Failed(" ".join(found.split()))
     if check.emulated:
         return found.strip()
-    if not shutil.which("nvidia-smi"):
-        raise Failed("nvidia-smi is missing: is NVIDIA's driver installed?")
-    name = check.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
+    name = check.nvidia_smi("--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
     libraries = re.findall(r"^  (\S+ \S+),", found, re.MULTILINE)
     return f"{name.splitlines()[0]}; {', '.join(libraries)}"
 
 
-@part(15)
+@part(60)
 def smoke(check):
     """lenet trains, alone and under ddprun, twice to the same bits."""
     steps = check.small(20, 4)
@@ -48,14 +74,14 @@ def run_cases(check, program, cases=()):
     return passed[0]
 
 
-@part(35)
+@part(60)
 def layers(check):
     """Each kind of layer against formulas in double precision."""
     program = check.program("tests/test_gpu_layers", "tests/test_trainer_layers_cuda")
     return run_cases(check, program, ["concat*"] if check.emulated else [])
 
 
-@part(30)
+@part(60)
 def models(check):
     """A few steps of each kind of model against the CPU."""
     program = check.program("tests/test_gpu_models", "tests/test_trainer_cuda")
@@ -74,7 +100,7 @@ CURVES = {
 }
 
 
-@part(60)
+@part(90)
 def curves(check):
     """The loss of each of 20 calm steps of each model (lenet, textclf: 100), against the CPU: within 1e-3."""
     threads = min(16, len(os.sched_getaffinity(0)))
@@ -99,7 +125,7 @@ def curves(check):
     return ", ".join(results)
 
 
-@part(19)
+@part(60)
 def precision(check):
     """tf32, bf16 and fp16 train about as on the CPU (tf32: as fp32 there); an injected overflow skips one step."""
     options = (check.data(), f"--max-steps={check.small(20, 6)}", f"--batch={check.small(32, 8)}", "--checkpoint-every=off",
@@ -116,7 +142,7 @@ def precision(check):
     return f"{', '.join(results)}, {ours['skipped']} skipped"
 
 
-@part(10)
+@part(30)
 def refusals(check):
     """What cannot work is refused with what to do, and 2."""
     cases = {
@@ -132,7 +158,7 @@ def refusals(check):
     return ", ".join(cases)
 
 
-@part(35)
+@part(75)
 def race(check):
     """Samples a second of two models, beside PyTorch's where it is installed: to be noted. scripts/gpu-race measures more."""
     settings = gpu_race.quick_settings(check)
@@ -146,7 +172,8 @@ def race(check):
             results.append("then the time was up")
             break
         if not found["train"]:
-            raise Failed("; ".join([*results, f"{name} {kind}: {problems['train']}"]))
+            failure = TimeUp if isinstance(problems["train"], TimeUp) else Failed
+            raise failure("; ".join([*results, f"{name} {kind}: {problems['train']}"]))
         figures = gpu_race.summary_of(found, kind, {})
         text = f"{name} {kind} {figures['rates']['train']:.0f} samples/s"
         if figures["ratios"].get("eager"):
@@ -161,7 +188,7 @@ SANITIZER_OPTIONS = {"memcheck": ("--report-api-errors", "no"),
                      "racecheck": ("--report-api-errors", "no", "--kernel-name", "kernel_substring=run_kernel")}
 
 
-@part(55)
+@part(150, alone=True)
 def sanitizer(check):
     """compute-sanitizer finds no wrong access in the kernels of all layers and of models, and no race in our own of layers."""
     if check.emulated:

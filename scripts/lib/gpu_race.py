@@ -1,6 +1,7 @@
 """Samples a second of `train` beside PyTorch, and the main program of scripts/gpu-race. The usage is at the top of that."""
 
 import argparse
+import contextlib
 import dataclasses
 import fnmatch
 import json
@@ -9,10 +10,11 @@ import pathlib
 import shutil
 import statistics
 import sys
+import tempfile
 import time
 import types
 
-from gpu_part import HELD_OUT, ROOT, TRAIN, Failed, Part, end_on_signals, measured_rate, write_noise
+from gpu_part import HELD_OUT, LOG, ROOT, TRAIN, Failed, Part, TimeUp, end_on_signals, held_driver, measured_rate, write_noise
 
 PYTORCH = ROOT / "bench" / "gpu" / "pytorch_gpu.py"
 
@@ -132,7 +134,7 @@ def run_train(check, case, precision, settings):
     with Memory(check) as memory:
         rate = measured_rate(check, check.start(command), out, settings.seconds, patience=60)
     if rate is None:
-        raise Failed("the time was up before a rate was measured")
+        raise TimeUp("the time was up before a rate was measured")
     return {"rate": rate, "gib": memory.peak}
 
 
@@ -147,7 +149,7 @@ def run_gaps(check, case, precision, settings):
 
 def pytorch(check, settings, *options):
     """What pytorch_gpu.py found."""
-    cache = str(check.folder / "inductor")
+    cache = settings.cache
     said = check.run([settings.python, "-B", str(PYTORCH), f"--device={'cpu' if check.emulated else 'cuda'}", *options],
                      TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=cache + "/triton")
     found = [line for line in said.splitlines() if line.startswith("{")]
@@ -171,7 +173,8 @@ SIDES = {"train": run_train, "eager": run_pytorch, "compile": run_compiled}
 
 
 def race(check, case, precision, settings, sides):
-    """Each side in turn, for as many rounds as fit into the time: {side: figures of each round}, {side: why it has none}."""
+    """Each side in turn, for as many rounds as fit into the time: {side: figures of each round}, {side: the exception that says
+    why it has none}."""
     found, problems = {side: [] for side in sides}, {}
     for _ in range(settings.rounds):
         begun = time.monotonic()
@@ -182,7 +185,7 @@ def race(check, case, precision, settings, sides):
                 found[side].append(SIDES[side](check, case, precision, settings))
             except (Failed, OSError, ValueError) as why:
                 if not found[side]:
-                    problems[side] = str(why)
+                    problems[side] = why
         if check.left() < 1.2 * (time.monotonic() - begun):
             break
     return found, problems
@@ -282,7 +285,7 @@ class Report:
 
     def __init__(self, folder):
         self.text, self.json = folder / "race.txt", folder / "race.jsonl"
-        for path in (self.text, self.json):
+        for path in (self.text, self.json, folder / LOG):
             path.write_text("")
 
     def line(self, text):
@@ -299,22 +302,37 @@ def quick_settings(check):
     """For scripts/gpu-check."""
     rows = ["resnet18-28/bf16"] if check.emulated else ["resnet18-28/bf16", "alexnet-227/fp16"]
     return types.SimpleNamespace(rows=rows, cases=SMALL if check.emulated else CASES, rounds=1, seconds=2, python="python3",
-                                 train_options=[], data_bytes=DATA_BYTES // 4)
+                                 train_options=[], data_bytes=DATA_BYTES // 4, cache=str(check.folder / "inductor"))
 
 
-def versions_of(check, settings):
-    """Of PyTorch; empty: it cannot be used. The reason is in the second."""
+def versions_of(check, settings, share=0.5):
+    """Of PyTorch; empty: it cannot be used. The reason is in the second. `share`: of the time that is left, at most: the first
+    import on a machine reads gigabytes."""
     needed = "torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU'"
     try:
-        # The first import on a machine reads gigabytes. It must leave time for what follows.
         said = check.run([settings.python, "-c", f"import torch; print(torch.__version__, {needed}, sep=', ')"],
-                         seconds=check.left() / 2)
+                         seconds=check.left() * share)
     except (Failed, OSError) as why:
         return "", str(why)
     version = said.strip().splitlines()[-1]
     if "no GPU" in version and not check.emulated:
         return "", f"{version} for it"
     return version, ""
+
+
+@contextlib.contextmanager
+def compile_cache():
+    """The folder in which torch.compile keeps what it has compiled: for all rows, and for later runs where the environment
+    names one."""
+    named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if named:
+        yield named
+        return
+    folder = tempfile.mkdtemp(prefix="ddprun-inductor-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def begin(options, folder, report):
@@ -337,20 +355,41 @@ def begin(options, folder, report):
     return sides, ceiling
 
 
-def run_row(options, folder, report, row, sides, ceiling):
-    """What was found, and whether no side failed."""
+def turns_of(rows, sides):
+    """What is measured in one go, in the order of worth: rows with their sides, as stages. Of each precision all rows beside
+    eager come first: to compile takes longer than all else."""
+    beside_eager = [side for side in sides if side != "compile"] if "eager" in sides or "compile" not in sides else []
+    beside_compile = [side for side in sides if side != "eager"] if "compile" in sides else []
+    return [[(row, stage) for row in rows if row.endswith(f"/{precision}")]
+            for precision in PRECISIONS for stage in (beside_eager, beside_compile) if stage]
+
+
+def merged(earlier, later):
+    """One summary of two turns of a row."""
+    if not earlier:
+        return later
+    result = dict(later)
+    for name in ("rates", "ratios", "gib"):
+        result[name] = later[name] | {side: value for side, value in earlier[name].items() if value is not None}
+    for name in ("share", "gaps"):
+        result[name] = later[name] if earlier[name] is None else earlier[name]
+    return result
+
+
+def run_turn(options, folder, report, row, sides, limit, ceiling, earlier):
+    """What is known of the row by now, and whether no side failed. `earlier`: what was known before."""
     name, precision = row.split("/")
     case = options.cases[name]
-    limit = (options.limit or case.limit) * (10 if options.emulated else 1)
+    problems, gaps = {}, None
     with Part(options, folder, row.replace("/", "-"), min(limit, options.left())) as check:
-        gaps, no_gaps = None, {}
-        try:  # first: the race takes all of the time that is left
-            gaps = run_gaps(check, case, precision, options) if "train" in sides else None
-        except (Failed, OSError, ValueError) as why:
-            no_gaps = {"gaps": str(why)}
-        found, problems = race(check, case, precision, options, sides)
-    problems |= no_gaps
-    summary = summary_of(found, precision, ceiling) | {"gaps": gaps}
+        if "train" in sides and not earlier:
+            try:
+                gaps = run_gaps(check, case, precision, options)
+            except (Failed, OSError, LookupError, ValueError) as why:
+                problems["gaps"] = why
+        found, of_sides = race(check, case, precision, options, sides)
+    problems = {side: str(why) for side, why in (of_sides | problems).items()}
+    summary = merged(earlier, summary_of(found, precision, ceiling) | {"gaps": gaps})
     report.figures({"row": row} | summary | {"measured": found, "problems": problems})
     report.line(line_of(row, summary))
     for side, figures in found.items():
@@ -364,6 +403,28 @@ def run_row(options, folder, report, row, sides, ceiling):
     return summary, not problems
 
 
+LEAST = 45  # seconds of a turn: the start of both sides, and a round
+
+
+def run_turns(options, folder, report, sides, ceiling):
+    """How many rows have a side that failed, and what is known of each row."""
+    failed, summaries, late = set(), {}, []
+    for stage in turns_of(options.rows, sides):
+        for number, (row, its_sides) in enumerate(stage):
+            if options.left() < 15:
+                late.append(f"{row} ({', '.join(its_sides)})")
+                continue
+            limit = (options.limit or options.cases[row.split("/")[0]].limit) * (10 if options.emulated else 1)
+            if "compile" not in its_sides:  # all of the stage get a turn
+                limit = min(limit, max(LEAST, options.left() / (len(stage) - number)))
+            summaries[row], complete = run_turn(options, folder, report, row, its_sides, limit, ceiling, summaries.get(row))
+            if not complete:
+                failed.add(row)
+    if late:
+        report.line(f"the time was up before: {', '.join(late)}")
+    return len(failed), summaries
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="gpu-race", usage=argparse.SUPPRESS, add_help=False)
     parser.add_argument("--list", action="store_true")
@@ -372,10 +433,10 @@ def arguments():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu-race-out"))
     parser.add_argument("--python", default=os.environ.get("DDPRUN_BENCH_PYTHON", "python3"))
     parser.add_argument("--sides", type=lambda text: text.split(","), default=list(SIDES))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--limit", type=float)
-    parser.add_argument("--total", type=float, default=570)
+    parser.add_argument("--minutes", type=float, default=9.5)
     parser.add_argument("--train-option", dest="train_options", action="append", default=[])
     parser.add_argument("rows", nargs="*")
     parser.error = lambda what: parser.exit(64, f"gpu-race: {what}; see gpu-race --help\n")
@@ -394,7 +455,7 @@ def arguments():
             parser.error(f"no row {pattern}: there are {', '.join(rows)}")
     options.rows = [row for row in rows if not options.rows or any(fnmatch.fnmatchcase(row, one) for one in options.rows)]
     options.build = (options.build or (ROOT if (ROOT / "bin").is_dir() else ROOT / "build" / "release")).resolve()
-    options.end = time.monotonic() + options.total
+    options.end = time.monotonic() + 60 * options.minutes
     options.left = lambda: options.end - time.monotonic()
     return options
 
@@ -409,21 +470,16 @@ def main():
     except OSError as why:
         print(f"gpu-race: cannot write to {folder}: {why.strerror}; name another folder by --out", file=sys.stderr)
         return 64
-    try:
-        sides, ceiling = begin(options, folder, report)
-    except Failed as why:
-        report.line(f"gpu-race: {why}")
-        return 1
-    report.line(title())
-    failed, summaries = 0, {}
-    for number, row in enumerate(options.rows):
-        if options.left() < 15:
-            report.line(f"the time was up before: {', '.join(options.rows[number:])}")
-            break
-        summaries[row], complete = run_row(options, folder, report, row, sides, ceiling)
-        failed += not complete
+    with held_driver(options.emulated), compile_cache() as options.cache:
+        try:
+            sides, ceiling = begin(options, folder, report)
+        except Failed as why:
+            report.line(f"gpu-race: {why}")
+            return 1
+        report.line(title())
+        failed, summaries = run_turns(options, folder, report, sides, ceiling)
     report.line(f"samples/s: medians; a ratio is above 1 where `train` is faster; {failed} rows with a side that failed; "
-                f"logs: {folder}")
+                f"logs: {folder / LOG}")
     report.line("aims:")
     for line in aims_of(summaries):
         report.line(line)

@@ -31,13 +31,19 @@ class Folder(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def run_script(self, *command, cwd=None, **environment):
+        """`environment`: None removes a variable."""
+        settings = {name: value for name, value in (os.environ | environment).items() if value is not None}
         return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=500,
-                              cwd=cwd, env=os.environ | environment)
+                              cwd=cwd, env=settings)
 
     def check(self, *arguments, script=ROOT / "scripts" / "gpu-check", **environment):
         self.done = self.run_script(script, f"--out={self.folder / 'out'}", *arguments, **environment)
         summary = self.folder / "out" / "summary.txt"
         return summary.read_text().splitlines() if summary.exists() else []
+
+    def log(self):
+        """The output of all parts."""
+        return (self.folder / "out" / "log.txt").read_text()
 
     def pretend(self, name, text):
         path = self.folder / name

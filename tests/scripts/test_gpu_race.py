@@ -1,6 +1,7 @@
 """scripts/gpu-race on GPUs in software, and its table and ways to fail on pretended programs."""
 
 import json
+import pathlib
 import sys
 import unittest
 
@@ -61,16 +62,36 @@ class OnPretendedPrograms(Race):
         self.assertEqual(self.done.returncode, 0, self.done.stderr)
         self.assertEqual(lines[0], "PyTorch: 2.11.0, NVIDIA H200")
         self.assertIn("matrix products in TFLOP/s: bf16 0.5, fp16 0.5, fp32 0.125, tf32 0.25; copy 4000 GB/s", lines[1])
-        # 100 samples of 1e9 operations a second, of 0.5e12.
-        self.assertEqual(" ".join(lines[3].split()), "resnet18-28 bf16 100 80 1.25x 125 0.80x -, -, - 20.0% 2")
-        self.assertEqual([len(figures) for figures in self.figures()[1]["measured"].values()], [2, 2, 2])
+        # 100 samples of 1e9 operations a second, of 0.5e12. What is known by then: at first without compile.
+        self.assertEqual(" ".join(lines[3].split()), "resnet18-28 bf16 100 80 1.25x - - -, -, - 20.0% 2")
+        self.assertEqual(" ".join(lines[5].split()), "resnet18-28 bf16 100 80 1.25x 125 0.80x -, -, - 20.0% 2")
+        self.assertEqual([{side: len(figures) for side, figures in turn["measured"].items()} for turn in self.figures()[1:]],
+                         [{"train": 2, "eager": 2}, {"train": 2, "compile": 2}])
+
+    def test_eager_of_all_rows_comes_before_what_is_compiled_and_bf16_before_fp16(self):
+        self.pretend_sides()
+        self.race(*self.options("--rounds=1", "resnet18-28/*16", "alexnet-227/bf16"))
+        self.assertEqual([(turn["row"], list(turn["measured"])[1]) for turn in self.figures()[1:]],
+                         [("resnet18-28/bf16", "eager"), ("alexnet-227/bf16", "eager"), ("resnet18-28/bf16", "compile"),
+                          ("alexnet-227/bf16", "compile"), ("resnet18-28/fp16", "eager"), ("resnet18-28/fp16", "compile")])
+
+    def test_what_was_compiled_is_kept_for_all_rows_and_for_later_runs_where_a_folder_is_named(self):
+        self.pretend_sides(f"""echo "$TORCHINDUCTOR_CACHE_DIR" >>{self.folder}/caches; mkdir -p "$TORCHINDUCTOR_CACHE_DIR"
+            echo '{{"rate": 125}}'""")
+        for named in (None, str(self.folder / "kept")):
+            (self.folder / "caches").unlink(missing_ok=True)
+            self.race(*self.options("--rounds=1", "--sides=compile", "resnet18-28/bf16", "resnet18-28/fp16"),
+                      TORCHINDUCTOR_CACHE_DIR=named)
+            caches = (self.folder / "caches").read_text().splitlines()
+            self.assertEqual((len(caches), len(set(caches))), (2, 1))
+            self.assertEqual(pathlib.Path(caches[0]).exists(), named is not None)
 
     def test_the_peak_of_memory_is_what_nvidia_smi_saw_beyond_what_was_before(self):
         self.pretend_sides()
         self.pretend("tools/nvidia-smi", """[[ " $* " == *" --loop-ms=100 "* ]] || { echo 1024; exit; }
             for used in 1024 3072 2048; do echo $used; done; exec sleep 1000""")
         self.race(*self.options("resnet18-28/bf16"), PATH=self.path())
-        self.assertEqual(self.figures()[1]["gib"], {"train": 2, "eager": 2, "compile": 2})
+        self.assertEqual(self.figures()[-1]["gib"], {"train": 2, "eager": 2, "compile": 2})
 
     def test_the_aims_that_were_met_and_missed_are_told_at_the_end_with_figures(self):
         self.pretend_sides()
@@ -107,13 +128,13 @@ class OnPretendedPrograms(Race):
         lines = self.race(*self.options("resnet18-28/fp16", "resnet18-28/bf16"))
         self.assertEqual(self.done.returncode, 2)
         self.assertRegex(lines[3], r"^resnet18-28 +bf16 +100 +80 +1.25x +- +- .* 2$")
-        self.assertRegex(lines[4], "^  compile: exit code 1 instead of 0: no compiler; the command: ")
-        self.assertRegex(lines[6], "^resnet18-28 +fp16 +100 ")
+        self.assertRegex(lines[6], "^  compile: exit code 1 instead of 0: no compiler; the command: ")
+        self.assertRegex(lines[7], "^resnet18-28 +fp16 +100 ")
 
     def test_another_way_to_compile_is_told(self):
         self.pretend_sides("""echo '{"rate": 125, "compiled_by": "cudagraphs"}'""")
         lines = self.race(*self.options("resnet18-28/bf16"))
-        self.assertEqual(lines[4], "  compile: compiled by cudagraphs")
+        self.assertEqual(lines[6], "  compile: compiled by cudagraphs")
 
     def test_tf32_is_measured_of_both(self):
         self.pretend_sides()
@@ -130,10 +151,10 @@ class OnPretendedPrograms(Race):
     def test_rows_end_at_the_total_and_those_that_did_not_begin_are_named(self):
         self.pretend_sides()
         self.pretend("bin/train", "[[ $1 == --help ]] && exit; exec sleep 1000")
-        lines = self.race(*self.options("resnet18-28/bf16", "resnet18-28/fp16", "--sides=train", "--total=17"))
+        lines = self.race(*self.options("resnet18-28/bf16", "resnet18-28/fp16", "--sides=train", "--minutes=0.3"))
         self.assertEqual(self.done.returncode, 1)
         self.assertIn("  train: the time was up before a rate was measured", lines)
-        self.assertIn("the time was up before: resnet18-28/fp16", lines)
+        self.assertIn("the time was up before: resnet18-28/fp16 (train)", lines)
 
     def test_unusable_arguments_are_no_number_of_rows(self):
         for argument, expected in (("nonsense/*", "no row nonsense/*: there are resnet18-28/bf16,"),
