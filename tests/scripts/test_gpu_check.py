@@ -3,6 +3,7 @@ pretended programs; and scripts/gpu-bundle."""
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -358,14 +359,16 @@ class Bundle(Folder):
             (self.build / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy("/bin/bash", self.build / name)
 
-    def bundle(self, *arguments, **environment):
-        return self.run_script(ROOT / "scripts" / "gpu-bundle", f"--build={self.build}", *arguments, **environment)
+    def bundle(self, *arguments, cwd=None, **environment):
+        return self.run_script(ROOT / "scripts" / "gpu-bundle", f"--build={self.build}", *arguments, cwd=cwd, **environment)
 
     def test_a_bundle_has_programs_and_script_but_no_c_library(self):
         target = self.folder / "a bundle"
         done = self.bundle("--archive", target)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue((self.folder / "a bundle.tar.gz").exists())
+        unpacked = self.folder / "unpacked"
+        self.run_script(sys.executable, "-m", "tarfile", "-e", self.folder / "a bundle.tar.xz", unpacked)
+        self.assertTrue(os.access(unpacked / "a bundle" / "scripts" / "gpu-check", os.X_OK))
         self.assertTrue(os.access(target / "bin" / "train", os.X_OK))
         libraries = [path.name for path in (target / "lib").iterdir()]
         self.assertIn("libtinfo.so.6", libraries)
@@ -387,6 +390,29 @@ class Bundle(Folder):
         self.assertEqual(self.bundle("--bench-nccl", self.folder / "there").returncode, 0)
         self.assertTrue((self.folder / "there" / "bin" / "bench_nccl").exists())
 
+    def test_pictures_are_in_a_bundle_where_they_are_asked_for_and_found_there(self):
+        with tarfile.open(self.folder / "pictures.tgz", "w:gz") as tar:
+            for name in ("train/cat", "test/cat"):
+                tar.addfile(tarfile.TarInfo(f"cifar/{name}/1.jpg"))
+        self.assertEqual(self.bundle("--cifar=pictures.tgz", "there", cwd=self.folder).returncode, 0)
+        self.pretend("there/bin/train", self.METRICS + """metrics '{"type": "final", "test_accuracy": 0.9, "skipped": 0}'""")
+        lines = self.check("cifar", script=self.folder / "there" / "scripts" / "gpu-check", DDPRUN_TEST_DATA="")
+        self.assertRegex(lines[0], "ok +accuracy 0.9000")
+        done = self.bundle("--cifar=nowhere.tgz", "there", cwd=self.folder)
+        self.assertIn("nowhere.tgz is no file", done.stderr)
+
+    def test_an_archive_that_is_too_large_is_refused_with_what_to_look_at(self):
+        self.pretend("tools/xz", "cat >/dev/null; head -c 30000001 /dev/zero")
+        done = self.bundle("--archive", self.folder / "there", PATH=self.path())
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there.tar.xz would have 30 MB: programs and libraries may have 30 MB: look for what is new in ", done.stderr)
+        self.assertFalse((self.folder / "there.tar.xz").exists())
+        with (self.folder / "pictures.tgz").open("wb") as pictures:
+            pictures.truncate(50_000_000)
+        self.pretend("tools/xz", "cat >/dev/null; head -c 60000001 /dev/zero")
+        done = self.bundle("--archive", f"--cifar={self.folder}/pictures.tgz", self.folder / "there", PATH=self.path())
+        self.assertIn("with pictures it may have 60 MB: name a smaller --cifar", done.stderr)
+
     def test_a_folder_that_is_no_bundle_is_left_alone(self):
         done = self.bundle(self.build)
         self.assertEqual(done.returncode, 1)
@@ -405,7 +431,7 @@ class Bundle(Folder):
         done = self.run_script(ROOT / "scripts" / "gpu-bundle", "--archive", "--build=build/", "there/", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((self.folder / "there" / "bin" / "train").exists())
-        self.assertTrue((self.folder / "there.tar.gz").exists())
+        self.assertTrue((self.folder / "there.tar.xz").exists())
 
     def test_a_library_that_is_missing_here_is_named(self):
         self.pretend("tools/ldd", r"printf '\tlibnone.so.1 => not found\n'")
@@ -420,6 +446,31 @@ class Bundle(Folder):
         self.assertEqual(done.returncode, 1)
         self.assertIn("libtrain_cuda.so is missing: that is no whole build with CUDA", done.stderr)
         self.assertFalse((self.folder / "bundle").exists())
+
+    def test_the_commands_for_a_borrowed_machine_fit_into_it_and_leave_a_few_files(self):
+        page = (ROOT / "docs" / "gpu-first-contact.md").read_text()
+        commands = re.findall(r"^```bash\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+        self.assertEqual(len(commands), 4)
+        self.assertEqual(self.bundle("--archive", self.folder / "gpu-bundle").returncode, 0)
+        shutil.rmtree(self.folder / "gpu-bundle")
+        (self.folder / "tmp").mkdir()
+        # Shorter: parts and a row that write no data; the rest is as on the page.
+        shorter = (("--total=540", "--total=540 versions smoke"), ("--total=170", "--total=170"),
+                   ("'*/bf16'", "textclf-large-16/bf16"), ("resnet18-28/bf16 alexnet-227/bf16 ", ""))
+        files = ("summary.txt", "summary.txt", "race.txt", "race.txt")
+        for number, ((whole, less), command, expected) in enumerate(zip(shorter, commands, files)):
+            self.assertLess(len(command), 2000)
+            self.assertIn(whole, command)
+            out = self.folder / f"out-{number}"
+            out.mkdir()
+            done = self.run_script("bash", "-c", command.replace(whole, less), cwd=self.folder, OUT=str(out),
+                                   TMPDIR=str(self.folder / "tmp"))
+            self.assertNotEqual(done.returncode, 64, done.stderr)
+            names = sorted(path.name for path in out.rglob("*"))
+            self.assertIn("log.txt", names)
+            self.assertIn(expected, names, done.stdout + done.stderr)
+            self.assertLessEqual(len(names), 8)
+        self.assertEqual([path.name for path in (self.folder / "tmp").iterdir()], ["gpu-bundle"])
 
 
 if __name__ == "__main__":
