@@ -45,6 +45,9 @@ install_packages() {
   with_progress "${as_root[@]}" apt-get install --no-remove --no-install-recommends "$@" -y -qq -o DPkg::Lock::Timeout=120
 }
 
+# What to type to install packages by hand. An image may come without package lists.
+install_command() { printf 'apt-get update && apt-get install --no-remove --no-install-recommends %s' "$*"; }
+
 # Leaves apt's plan for the packages in $plan; false where apt has none.
 simulate() { plan=$(apt-get install -s --no-install-recommends "$@" 2>&1); }
 plan_error() { grep -m 1 '^E: ' <<<"$plan" || tail -n 1 <<<"$plan"; }

@@ -265,7 +265,7 @@ class InstallDeps(InstallDepsTest):
         self.assertIn("some tests are skipped: apt would remove or upgrade packages", done.stderr)
         self.assertEqual(len(self.machine.installs()), 1)
         self.machine.user(1000)
-        self.assertIn("as root, run: apt-get install --no-remove", self.succeeds("--cluster").stderr)
+        self.assertIn("as root, run: apt-get update && apt-get install --no-remove", self.succeeds("--cluster").stderr)
 
     def test_both_mpis_are_installed_and_none_beside_the_mpirun_of_another(self):
         self.machine.lacks_program("mpiexec.hydra")

@@ -74,7 +74,7 @@ class InstallTorch(InstallDepsTest):
 
     def test_a_user_who_may_not_install_pytorch_is_told_the_command(self):
         self.machine.user(1000)
-        self.assertIn("apt-get install --no-remove --no-install-recommends python3-torch", self.without_torch())
+        self.assertIn("apt-get update && apt-get install --no-remove --no-install-recommends python3-torch", self.without_torch())
         self.assertEqual(self.machine.installs(), [])
 
     def test_pytorch_needs_apt_and_a_network_but_the_build_does_not(self):

@@ -46,6 +46,18 @@ class CopiedProject(unittest.TestCase):
                               stdin=subprocess.DEVNULL, timeout=120, env=variables)
 
 
+class WithoutRoot(CopiedProject):
+    def test_what_to_type_for_missing_packages_begins_with_their_lists(self):
+        self.program(self.bin / "id", "#!/bin/sh\necho 1000\n")
+        for name in ("python3", "sudo", "apt-get"):
+            self.program(self.bin / name, "#!/bin/sh\nexit 1\n")
+        for name in ("package", "site"):
+            done = self.run_script(f"scripts/{name}")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("as root, run: apt-get update && apt-get install --no-remove --no-install-recommends python3 python3-venv; ",
+                          done.stderr)
+
+
 class Help(CopiedProject):
     """--help shows how a script is used and does nothing else; an argument that it does not have does nothing either."""
 
