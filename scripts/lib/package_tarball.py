@@ -1,5 +1,7 @@
-"""Writes the tarball, compressed by zstandard: one folder that runs wherever it is unpacked; the same bytes for the same files."""
+"""Writes the tarball, compressed by gzip, which every system unpacks: one folder that runs wherever it is unpacked; the same bytes
+for the same files."""
 
+import gzip
 import io
 import tarfile
 
@@ -34,7 +36,7 @@ def tarball_files(staged: list[File], folder: str, glibc: str, arch: str) -> lis
 
 
 def archive(files: list[File], seconds: int) -> bytes:
-    """A tar file of files owned by root. Its bytes depend on nothing but the arguments."""
+    """A compressed tar file of files owned by root. Its bytes depend on the arguments and the version of zlib."""
     output = io.BytesIO()
     with tarfile.open(fileobj=output, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for file in files:
@@ -44,17 +46,15 @@ def archive(files: list[File], seconds: int) -> bytes:
             entry.mode = 0o755 if file.executable else 0o644
             entry.uname = entry.gname = "root"
             tar.addfile(entry, io.BytesIO(file.content))
-    return output.getvalue()
+    return gzip.compress(output.getvalue(), 9, mtime=0)
 
 
 def main() -> None:
-    import zstandard  # of scripts/package's environment; the functions above need none
-
     given = package_files.arguments(__doc__ or "")
     folder = f"ddprun-{package_files.version()}-linux-{given.arch}"
     files = tarball_files(package_files.staged(given.stage), folder, given.glibc, given.arch)
-    path = given.output / f"{folder}.tar.zst"
-    path.write_bytes(zstandard.ZstdCompressor(level=19).compress(archive(files, package_files.timestamp())))
+    path = given.output / f"{folder}.tar.gz"
+    path.write_bytes(archive(files, package_files.timestamp()))
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 

@@ -18,8 +18,6 @@ from typing import Any
 import package_files
 
 ROW = re.compile(r"^    (\S.*?) {2,}(\S.*?) {2,}(\S+) {2,}(\S.*)$")
-# Tools that scripts/package has installed, of which nothing gets into a program.
-TOOLS = ("zstandard",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +58,7 @@ def used_packages(headers: str, tools: str, onednn: str) -> list[Used]:
         raise SystemExit("release: headers/versions below build/package is not a list of packages and versions: remove that folder, and build again")
     debian = [Used(name, version, "deb/debian") for name, version in dict.fromkeys(zip(words[::2], words[1::2]))]
     debian.append(Used("onednn", onednn.split()[0], "deb/debian", "?arch=source"))
-    return debian + [Used(name, version, "pypi") for name, version in re.findall(r"(\S+)==(\S+)", tools) if name not in TOOLS]
+    return debian + [Used(name, version, "pypi") for name, version in re.findall(r"(\S+)==(\S+)", tools)]
 
 
 def linked(table: list[Part], used: list[Used]) -> list[tuple[Part, Used]]:

@@ -60,7 +60,7 @@ class ArmPackages(ProgramChecks, unittest.TestCase):
 
     def test_the_packages_name_their_architecture(self):
         version = package_files.version()
-        self.assertLessEqual({f"ddprun-{version}-py3-none-manylinux_2_28_aarch64.whl", f"ddprun-{version}-linux-aarch64.tar.zst",
+        self.assertLessEqual({f"ddprun-{version}-py3-none-manylinux_2_28_aarch64.whl", f"ddprun-{version}-linux-aarch64.tar.gz",
                               f"ddprun_{version}-1_arm64.deb", f"ddprun-rdzvd_{version}-1_arm64.deb"}, set(self.dist))
 
     def test_the_unit_tests_pass_under_the_emulator(self):

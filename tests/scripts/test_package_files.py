@@ -73,6 +73,16 @@ class Packed(unittest.TestCase):
         (other / "bin/ddprun").chmod(0o644)
         self.assertNotEqual(tarball_of(self.stage), tarball_of(other))
 
+    def test_a_tarball_is_unpacked_by_what_the_barest_system_has(self):
+        tools, target = self.folder / "tools", self.folder / "unpacked"
+        for folder in (tools, target):
+            folder.mkdir()
+        for name in ("tar", "gzip"):
+            (tools / name).symlink_to(shutil.which(name))
+        (self.folder / "a.tar.gz").write_bytes(tarball_of(self.stage))
+        subprocess.run([tools / "tar", "-xzf", self.folder / "a.tar.gz", "-C", target], check=True, env={"PATH": str(tools)})
+        self.assertTrue(os.access(target / "ddprun-1.2.3-linux-x86_64" / "bin" / "ddprun", os.X_OK))
+
     def test_the_record_of_a_wheel_lists_every_file_with_its_hash_and_size(self):
         archive = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage)))
         record = {row[0]: row[1:] for row in csv.reader(io.StringIO(archive.read("ddprun-1.2.3.dist-info/RECORD").decode()))}

@@ -255,7 +255,7 @@ class Script(unittest.TestCase):
         dist = self.home / "dist"
         dist.mkdir(parents=True)
         old = {"wheel": "ddprun-0.0.1-py3-none-manylinux_2_17_x86_64.whl", "deb": "ddprun-rdzvd_0.0.1-1_amd64.deb",
-               "tarball": "ddprun-0.0.1-linux-x86_64.tar.zst"}
+               "tarball": "ddprun-0.0.1-linux-x86_64.tar.gz"}
         torchrun = "ddprun_torchrun-0.0.1-py3-none-any.whl"
         for name in (*old.values(), torchrun):
             (dist / name).touch()

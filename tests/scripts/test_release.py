@@ -30,11 +30,11 @@ mkdir -p $own/dist build/package/venv build/package/zig-cache $own/headers $comp
 echo "$@ $SOURCE_DATE_EPOCH" >>../runs
 [ ! -e ../fails ] || { echo "package: no compiler" >&2; exit 1; }
 printf 'libfmt-dev 9.1.0+ds1-2 libfmt9 9.1.0+ds1-2 libboost1.81-dev 1.81.0-5+deb12u1' >$own/headers/versions
-printf 'ziglang==0.17.1 zstandard==0.25.0 for glibc 2.28' >build/package/venv/packages
+printf 'ziglang==0.17.1 for glibc 2.28' >build/package/venv/packages
 printf '3.7.2+ds-2 0.17.1 2.28 CONVOLUTION;REORDER' >$own/onednn/installed/made-of
 cat ../more-headers >>$own/headers/versions 2>/dev/null || true
 version=$(sed -n 's/^project(ddprun VERSION \\([0-9.]*\\).*/\\1/p' CMakeLists.txt)
-for name in ddprun-$version-py3-none-manylinux_2_28_$arch.whl ddprun_torchrun-$version-py3-none-any.whl ddprun-$version-linux-$arch.tar.zst \\
+for name in ddprun-$version-py3-none-manylinux_2_28_$arch.whl ddprun_torchrun-$version-py3-none-any.whl ddprun-$version-linux-$arch.tar.gz \\
   ddprun_$version-1_$debian_arch.deb ddprun-rdzvd_$version-1_$debian_arch.deb ddprun-dev_$version-1_all.deb; do
   echo "$name" >$own/dist/$name
   [ ! -e ../random ] || wc -l ../runs >>$own/dist/$name
@@ -220,7 +220,7 @@ class Release(unittest.TestCase):
             self.assertEqual(self.git("tag"), "")
 
     def test_packages_of_an_older_version_do_not_get_into_the_release(self):
-        self.write("build/package/dist/ddprun-0.1.0-linux-x86_64.tar.zst", "old")
+        self.write("build/package/dist/ddprun-0.1.0-linux-x86_64.tar.gz", "old")
         self.assertEqual(self.release("0.2.0", "--skip-tests").returncode, 0)
         self.assertEqual([path.name for path in self.out().iterdir() if "0.1.0" in path.name], [])
 

@@ -51,9 +51,9 @@ class Userlands(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name).resolve()
-        if not (DIST / f"{TARBALL}.tar.zst").exists():
+        if not (DIST / f"{TARBALL}.tar.gz").exists():
             test_package.packed()
-        unpacked = test_package.unpack_tarball(DIST / f"{TARBALL}.tar.zst", cls.folder)
+        unpacked = test_package.unpack_tarball(DIST / f"{TARBALL}.tar.gz", cls.folder)
         done = subprocess.run([unpacked / "bin" / "ddprun", "--nproc_per_node=2", *TRAIN], capture_output=True, text=True, check=False, timeout=120,
                               stdin=subprocess.DEVNULL, cwd=cls.folder)
         cls.weights = trained_weights(done)
