@@ -191,12 +191,7 @@ NodeName={','.join(NODES)} NodeHostname={host} NodeAddr=127.0.0.1 Port=[17011-17
         self.assertEqual(command.returncode, status, f"{words}: {out}")
         return out
 
-    def batch_file(self):
-        """That of the documentation. Of what it asks for, these nodes have no GPU and two CPUs."""
-        text = (ROOT / "docs" / "examples" / "ddprun.sbatch").read_text().replace("#SBATCH --gpus-per-node=8\n", "")
-        file = self.folder / "ddprun.sbatch"
-        file.write_text(text)
-        return file
+    BATCH_FILE = ROOT / "docs" / "examples" / "ddprun.sbatch"
 
     def batch(self, *words, **environment):
         """What a batch job printed, once it has ended well. (sbatch --wait looks after 2 s, and then after 8 s more.)"""

@@ -79,9 +79,13 @@ class Slurm(SlurmTest):
         self.assertEqual(met(out), all_of(1, 1), out)
 
     def test_the_batch_file_of_the_documentation_starts_a_job_on_all_nodes(self):
-        out = self.batch("-N3", "--cpus-per-task=1", self.batch_file(), "--nproc-per-node=2", MEETING_WORKER,
+        out = self.batch("-N3", "--cpus-per-task=1", self.BATCH_FILE, "--nproc-per-node=2", MEETING_WORKER,
                          PATH=f"{BIN}:/usr/bin:/bin")
         self.assertEqual(met(out), all_of(3, 2), out)
+
+    def test_the_batch_file_of_the_documentation_runs_unedited_where_there_are_no_gpus(self):
+        out = self.batch(self.BATCH_FILE, "--nproc-per-node=2", MEETING_WORKER, PATH=f"{BIN}:/usr/bin:/bin")
+        self.assertEqual(met(out), all_of(1, 2), out)
 
     def test_scancel_ends_everything_on_all_nodes(self):
         job = self.start_sleepers()

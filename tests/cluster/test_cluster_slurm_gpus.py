@@ -7,7 +7,7 @@ import re
 import unittest
 
 import bench
-from bench import BIN, DDPRUN, NODES, ONE_EACH, ROOT, SlurmTest, until
+from bench import BIN, DDPRUN, NODES, ONE_EACH, SlurmTest, until
 
 bench.enter_namespaces()
 
@@ -61,7 +61,7 @@ class SlurmGpus(SlurmTest):
         self.assertEqual([worker[0] for worker in workers(out)], ["0/3", "1/3", "2/3"], out)
 
     def test_the_batch_file_of_the_documentation_starts_a_worker_for_each_gpu(self):
-        out = self.batch("-N3", "--gpus-per-node=2", "--cpus-per-task=1", ROOT / "docs" / "examples" / "ddprun.sbatch",
+        out = self.batch("-N3", "--gpus-per-node=2", "--cpus-per-task=1", self.BATCH_FILE,
                          *WORKER, PATH=f"{BIN}:/usr/bin:/bin")
         self.assertEqual(workers(out), one_for_each(["0", "1"]), out)
 

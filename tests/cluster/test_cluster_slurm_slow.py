@@ -24,7 +24,7 @@ class SlurmEndsJobs(SlurmTest):
         worker = 'echo worker of $TORCHELASTIC_RUN_ID; case $TORCHELASTIC_RUN_ID in *.0) exec sleep 600;; esac'
         file = self.folder / "requeued"
         self.output_of("sbatch", "-N3", "--cpus-per-task=1", "--job-name=requeued", "--open-mode=append",
-                       f"--output={file}", f"--export=ALL,PATH={BIN}:/usr/bin:/bin", self.batch_file(),
+                       f"--output={file}", f"--export=ALL,PATH={BIN}:/usr/bin:/bin", self.BATCH_FILE,
                        "--no-python", "sh", "-c", worker)
         until(lambda: len(running("sleep")) == 3, 60, lambda: file.exists() and file.read_text())
         self.output_of("scancel", "--signal=TERM", "--name=requeued")
@@ -76,7 +76,7 @@ class SlurmPreemption(SlurmTest):
         self.assertEqual(found, {(run, rank) for run in runs for rank in "012"}, out)
 
     def test_a_job_of_the_batch_file_of_the_documentation_goes_on_afterwards(self):
-        out, took = self.preempt("--cpus-per-task=1", self.batch_file(), "--no-python", "sh", "-c", WORKER)
+        out, took = self.preempt("--cpus-per-task=1", self.BATCH_FILE, "--no-python", "sh", "-c", WORKER)
         self.check(out, "run", "01")
         self.check(out, "end", "0")
         self.assertLess(took, GRACE_TIME - 2, out)  # without the second SIGTERM
