@@ -50,6 +50,14 @@ class Site(unittest.TestCase):
         self.assertIn('data-md-color-scheme="slate"', start)
         self.assertIn("nproc-per-node", (SITE / "search" / "search_index.json").read_text(encoding="utf-8"))
 
+    def test_the_search_works_in_a_page_that_was_opened_as_a_file(self):
+        # The index as a script, and a script in place of the worker that a browser would refuse, in all pages.
+        index = (SITE / "search" / "search_index.js").read_text(encoding="utf-8")
+        self.assertTrue(index.startswith("var __index = {"))
+        for page in set(SITE.rglob("*.html")) - {SITE / "404.html"}:  # which only a server shows
+            scripts = re.findall(r'<script src="([^"]*iframe-worker.js)">', page.read_text(encoding="utf-8"))
+            self.assertEqual([(page.parent / script).resolve() for script in scripts], [SITE / "javascripts" / "iframe-worker.js"], page)
+
 
 if __name__ == "__main__":
     unittest.main()
