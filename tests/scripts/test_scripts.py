@@ -1,10 +1,14 @@
 """Tests of the scripts and .ci/run in a copied project with a pretended cmake, or pretended builds."""
 
+import fcntl
 import os
 import pathlib
+import pty
 import shutil
+import struct
 import subprocess
 import tempfile
+import termios
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -152,6 +156,29 @@ class Build(CopiedProject):
         text = self.run_script("scripts/build").stdout
         self.assertIn("[40/40]", text)
         self.assertLess(text.count("Building"), 15)
+
+    def progress(self, seconds, lines, output=subprocess.PIPE):
+        """What show_progress makes of them, so many seconds after the start of a build of 40 objects."""
+        command = f". '{self.project}/scripts/lib/build_progress.sh'; SECONDS={seconds}; show_progress 40"
+        return subprocess.run(["bash", "-euc", command], input="".join(f"{line}\n" for line in lines), stdout=output, text=True,
+                              check=True, timeout=60).stdout
+
+    def test_the_time_left_is_told_once_some_objects_are_built(self):
+        objects = [f"[{10 + number}/50] Building CXX object {number}" for number in range(1, 31)]
+        generated = [f"[{number}/50] Generating {number}" for number in range(1, 11)]
+        for seconds, built, expected in ((300, 5, "[15/50, about 35 min left] Building"), (300, 30, "[40/50, about 2 min left] Building"),
+                                         (90, 30, "[40/50, less than a minute left] Building"), (19, 30, "[40/50] Building")):
+            self.assertIn(expected, self.progress(seconds, generated + objects[:built]))
+        self.assertNotIn("left", self.progress(300, generated + objects[:4]))
+
+    def test_on_a_terminal_the_progress_is_one_line_and_a_warning_stays(self):
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 30, 0, 0))
+        self.progress(0, ["[1/2] Building CXX object with a long name", "a.cpp: warning: what", "[2/2] Linking"], theirs)
+        os.close(theirs)
+        self.assertEqual(os.read(ours, 10000).decode(), "\r\x1b[K[1/2] Building CXX object wit\r\x1b[Ka.cpp: warning: what\r\n"
+                         "\r\x1b[K[2/2] Linking\r\n")
 
     def test_a_compiler_error_is_shown_whole_and_the_script_fails(self):
         done = self.run_script("scripts/build", FAKE_BUILD_FAILS="1")
