@@ -58,7 +58,8 @@ class Folder(unittest.TestCase):
     def end_during(self, number, *arguments):
         """The exit code of a gpu-check that gets this signal once a pretended program has written the file pid."""
         script = subprocess.Popen([ROOT / "scripts" / "gpu-check", f"--out={self.folder / 'out'}", f"--build={self.folder}",
-                                   *arguments], stdout=subprocess.DEVNULL)
+                                   *arguments], stdout=subprocess.DEVNULL,
+                                  env=os.environ | {"TMPDIR": str(self.folder)})  # a killed one leaves its data
         self.addCleanup(script.kill)
         pid = self.folder / "pid"
         end = time.monotonic() + 60
