@@ -14,6 +14,10 @@ namespace ddprun {
 /// A pipe through which much goes: of a worker, or ours to our reader.
 inline constexpr std::size_t kBusyPipeBytes = 1024 * 1024;
 
+/// Any reader of a pipe may be busy for a while. A job whose reader takes nothing for longer (a
+/// pager that is left open) goes on without it.
+inline constexpr std::chrono::seconds kReaderStuckAfter{30};
+
 class ByteOutput {
  public:
   /// What became of bytes: `written` were taken, `lost` will never be, the others have no

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "agent/control/agent_loop.hpp"
 #include "agent/streams/log_files.hpp"
@@ -97,11 +98,8 @@ void Agent::end_output(proto::Finished::Outcome outcome) {
     auto limit = Clock::now() + kOutputLimit;
     read_copy(true);
     output_->drain(limit);
-    const bool waits = copies_output(config_) && config_.logs.policy == LogPolicy::block;
-    if (waits && outcome != proto::Finished::Outcome::cancelled) {
-      const bool shown = wait_for_reader();
-      limit = Clock::now() + (shown ? kOutputLimit : 0s);
-    }
+    if (outcome != proto::Finished::Outcome::cancelled)
+      limit = Clock::now() + (wait_for_reader() ? kOutputLimit : 0s);
     output_->flush(limit);
     result_.dropped_bytes = output_->dropped_bytes();
   }
@@ -110,18 +108,18 @@ void Agent::end_output(proto::Finished::Outcome outcome) {
   if (!own.on_stderr) result_.stderr_unfinished = output_ && output_->unfinished_line(true);
 }
 
-/// Has no limit: a worker that wrote to a slow reader itself would still run. A signal that ends
-/// the job ends the wait, too; then false.
+/// For as long as the reader is not stuck. A copy has no such limit: a worker that wrote to a slow
+/// reader itself would still run. A signal that ends the job ends the wait, too; then false.
 bool Agent::wait_for_reader() {
+  const bool has_no_limit = copies_output(config_) && config_.logs.policy == LogPolicy::block;
   waits_for_reader_ = true;
   bool shown = output_->shown_by(Clock::now() + kReaderTurn);
-  while (!shown && waits_for_reader_) {
+  while (!shown && waits_for_reader_ && (has_no_limit || output_->reader_is_slow(Clock::now()))) {
     link_.ends_within(config_.stop.kill_timeout + 2 * kOutputLimit + kReportLimit);
     context_.run_one_for(kReaderTurn);
     shown = output_->shown_by(Clock::now());
   }
-  waits_for_reader_ = false;
-  return shown;
+  return std::exchange(waits_for_reader_, false);
 }
 
 /// What the user has seen of it.

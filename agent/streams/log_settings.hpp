@@ -15,8 +15,9 @@ enum class StdinMode { rank0, all, none };
 
 /// When the queue to the console or to the files is full.
 enum class LogPolicy {
-  drop,   ///< wait a moment for one that takes bytes at all, then drop
-  block,  ///< wait: the workers wait, too
+  automatic,  ///< wait for one that is slow, and drop when it is stuck; a terminal: as `drop`
+  drop,       ///< wait a moment, then drop
+  block,      ///< wait: the workers wait, too
 };
 
 /// Of files that pass through us.
@@ -41,7 +42,7 @@ struct LogSettings {
   RankSet shown_ranks;                      ///< global; the others' lines are not shown here
   std::vector<std::string> stdout_filters;  ///< lines for filtered_stdout.log
   std::vector<std::string> stderr_filters;
-  LogPolicy policy = LogPolicy::drop;
+  LogPolicy policy = LogPolicy::automatic;
   std::chrono::milliseconds bar_interval{10'000};  ///< see OutputSettings; 0: a bar's end only
   RotationSettings rotation;                       ///< of files that we write
 };

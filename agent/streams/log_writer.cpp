@@ -17,7 +17,6 @@ namespace {
 
 constexpr auto kHangingWriteLimit = 100ms;
 constexpr std::size_t kSpareBuffers = 4;
-constexpr std::size_t kQueuesAtMost = 3;  // the usual one, one for evidence, one for the dead
 
 }  // namespace
 
@@ -76,7 +75,7 @@ bool LogWriter::accepts(Clock::time_point now, LogUrgency urgency) {
   state.wanted = true;
   if (state.settings.policy == LogPolicy::block && !round_over) return false;
   const bool moves = state.taken_bytes > waiting.taken_before;
-  if (!waiting.since || (files && moves)) {
+  if (!waiting.since || (moves && state.settings.policy != LogPolicy::drop)) {
     waiting.since = now;
     waiting.taken_before = state.taken_bytes;
   }
@@ -109,14 +108,14 @@ void LogWriter::write(std::shared_ptr<ByteOutput> output, LogBuffer bytes, LogOr
     }
     if (state.settings.kind == LogWriterSettings::Kind::console &&
         state.dropped > state.dropped_reported) {
-      LogBuffer note(
-          fmt::format("\nddprun: dropped {} bytes of output here: the reader was too slow\n",
-                      state.dropped - state.dropped_reported));
+      LogBuffer note(fmt::format("\nddprun: dropped {} bytes of output here: {}\n",
+                                 state.dropped - state.dropped_reported, state.settings.reason));
       state.dropped_reported = state.dropped;
       state.queued_bytes += note.size();
       state.queued_own_bytes += note.size();
       state.queue.push_back({entry.output, std::move(note), LogOrigin::ours});
     }
+    if (state.queued_bytes == 0) state.moved_at = Clock::now();
     state.queued_bytes += left;
     if (origin == LogOrigin::ours) state.queued_own_bytes += left;
     state.queue.push_back(std::move(entry));
@@ -217,6 +216,12 @@ bool LogWriter::unread() const {
   return state_->unread;
 }
 
+bool LogWriter::is_slow(Clock::time_point now) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->queued_bytes > 0 && state_->settings.policy != LogPolicy::drop &&
+         now - state_->moved_at < state_->settings.patience;
+}
+
 bool LogWriter::idle() const {
   const std::lock_guard lock(state_->mutex);
   return state_->queued_bytes == 0;
@@ -262,6 +267,7 @@ void LogWriter::put_out(State& state, Entry& entry) {
       state.queued_bytes -= done;
       if (entry.origin == LogOrigin::ours) state.queued_own_bytes -= done;
       state.taken_bytes += done;
+      if (done > 0) state.moved_at = Clock::now();
       state.unread = taken.unwanted > 0;
       state.count_lost(entry.origin, taken.lost);
       if (state.waiting > 0) state.taken.notify_all();

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,9 @@
 namespace ddprun::agent {
 
 inline constexpr std::size_t kLogQueueBytesMax = std::size_t{8} << 20;
+/// More queues' room has what the pipes of dead workers hold, which is read without waiting: 64 MiB
+/// are about what the kernel gives the pipes of one user.
+inline constexpr std::size_t kQueuesAtMost = 8;
 /// Of lines of ddprun's own, which have room in a queue of any length.
 inline constexpr std::size_t kOwnBytesMax = 64 * 1024;
 
@@ -30,9 +34,11 @@ struct LogWriterSettings {
   enum class Kind { console, files } kind = Kind::console;
   LogPolicy policy = LogPolicy::drop;
   std::size_t queue_bytes_max = kLogQueueBytesMax;
-  /// Policy `drop`. A console must make room for what comes within this time. Of a disk it is
-  /// enough that it takes anything within this time: then it is waited on.
+  /// So long a full output is waited for. With `drop` it must make room in this time. Otherwise it
+  /// is enough that it takes anything: then the time begins anew.
   std::chrono::milliseconds patience{100};
+  /// Why bytes were dropped, for the reader of a console.
+  std::string_view reason = "the reader was too slow";
 };
 
 /// Where the bytes come from. The workers' are counted when they are lost.
@@ -79,6 +85,10 @@ class LogWriter {
   /// Waits until everything queued is written, or the deadline has passed; true: all is written.
   bool finish(std::chrono::steady_clock::time_point deadline);
 
+  /// Whether bytes wait for an output that the policy waits for, and that has taken something
+  /// within `patience`.
+  [[nodiscard]] bool is_slow(Clock::time_point now) const;
+
   /// What is not written by now, and what still comes, counts as dropped. Nothing goes out
   /// afterwards, but for what a disk that hangs may take of one last write.
   void give_up();
@@ -112,6 +122,7 @@ class LogWriter {
     std::size_t queued_bytes = 0;      // with those of the entry at work
     std::size_t queued_own_bytes = 0;  // the part of it that is ours
     std::uint64_t taken_bytes = 0;
+    Clock::time_point moved_at{};  // the output took some of them, or had to from then on
     bool stop = false;
     bool going_out = false;  // bytes are on their way and not yet accounted for
     bool given_up = false;   // nothing more goes out

@@ -20,7 +20,22 @@ constexpr auto kLastReadLimit = 200ms;   // for what is left in the pipes of dea
 constexpr auto kLastWriteLimit = 300ms;  // for files, after a console that was stuck to the end
 
 constexpr LogWriterSettings file_settings(LogPolicy policy) {
-  return {.kind = LogWriterSettings::Kind::files, .policy = policy, .patience = 2s};
+  const bool blocks = policy == LogPolicy::block;
+  return {.kind = LogWriterSettings::Kind::files,
+          .policy = blocks ? policy : LogPolicy::automatic,
+          .patience = 2s};
+}
+
+LogWriterSettings console_writer_settings(LogPolicy policy, int fd) {
+  if (policy == LogPolicy::drop)
+    return {.policy = policy, .reason = "the reader was too slow for --log-policy=drop"};
+  if (policy == LogPolicy::automatic && isatty(fd) == 1) {
+    return {.policy = LogPolicy::drop,
+            .reason = "the terminal was too slow; --log-policy=block waits for it"};
+  }
+  return {.policy = policy,
+          .patience = kReaderStuckAfter,
+          .reason = "the reader took nothing for 30 s; --log-policy=block waits for it"};
 }
 
 ConsoleSettings console_settings(int fd, int other, std::chrono::milliseconds bar_interval) {
@@ -33,8 +48,10 @@ ConsoleSettings console_settings(int fd, int other, std::chrono::milliseconds ba
 WorkerOutput::WorkerOutput(OutputSettings settings)
     : one_console_(same_output(settings.stdout_fd, settings.stderr_fd)),
       bar_interval_(settings.bar_interval),
-      stdout_writer_(LogWriterSettings{.policy = settings.policy}, [this] { wake(); }),
-      stderr_writer_(LogWriterSettings{.policy = settings.policy}, [this] { wake(); }),
+      stdout_writer_(console_writer_settings(settings.policy, settings.stdout_fd),
+                     [this] { wake(); }),
+      stderr_writer_(console_writer_settings(settings.policy, settings.stderr_fd),
+                     [this] { wake(); }),
       file_writer_(file_settings(settings.policy), [this] { wake(); }),
       stdout_{
           settings.stdout_fd, stdout_writer_, std::make_shared<ConsoleOutput>(settings.stdout_fd),

@@ -29,7 +29,7 @@ namespace ddprun::agent {
 struct OutputStream;
 
 struct OutputSettings {
-  LogPolicy policy = LogPolicy::drop;
+  LogPolicy policy = LogPolicy::automatic;
   /// How often a progress bar's state becomes a line where it can't be drawn; 0: at its end only.
   std::chrono::milliseconds bar_interval{10'000};
   int stdout_fd = STDOUT_FILENO;  ///< borrowed
@@ -75,6 +75,11 @@ class WorkerOutput {
 
   /// Whether our readers have everything that was read so far. Waits for that until the deadline.
   bool shown_by(std::chrono::steady_clock::time_point deadline);
+
+  /// Whether a reader that has not everything yet is slow, and not stuck: it is worth waiting for.
+  [[nodiscard]] bool reader_is_slow(std::chrono::steady_clock::time_point now) const {
+    return stdout_writer_.is_slow(now) || stderr_writer_.is_slow(now);
+  }
 
   /// The end: waits until everything is written, or the deadline has passed. What is not written
   /// then, queued or still in a dead worker's pipe, is dropped and counted, and so is what comes

@@ -12,7 +12,7 @@ namespace ddprun::agent {
 
 constexpr auto words_for(LogPolicy) {
   using enum LogPolicy;
-  return std::array{Word{drop, "drop"}, Word{block, "block"}};
+  return std::array{Word{automatic, "auto"}, Word{drop, "drop"}, Word{block, "block"}};
 }
 
 constexpr auto words_for(StdinMode) {

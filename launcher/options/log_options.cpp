@@ -156,7 +156,6 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
   }
   logs.colour = colour_mode(choice<ColourMode>(parsed, "color"), environment);
   logs.lines.policy = choice<agent::LogPolicy>(parsed, "log-policy");
-  logs.policy_given = parsed.given("log-policy");
   if (const std::string size = parsed.text("log-max-size"); !size.empty()) {
     const auto bytes = parse_bytes(size, parsed.spelling("log-max-size"));
     if (!bytes) return bytes.error();

@@ -62,7 +62,6 @@ struct LogOptions {
   bool no_prefix = false;       ///< whole lines, and nothing before them
   ColourMode colour = ColourMode::automatic;
   agent::LogSettings lines;
-  bool policy_given = false;  ///< --log-policy
 };
 
 class ParsedCommandLine;

@@ -314,11 +314,12 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .help =
             "If the reader of ddprun's output is too slow: drop output, or let the workers wait",
-        .more = "drop: output is dropped if the terminal or the reader makes no room within 0.1 s, "
-                "or the disk accepts nothing for 2 s; ddprun counts and reports the bytes. block: "
-                "nothing is dropped while the job runs. For one worker without prefixes (see "
-                "--output) block is the default.",
-        .default_value = "drop",
+        .more = "auto: the workers wait for a pipe or file, and nothing is lost; output is dropped "
+                "if the reader takes nothing for 30 s, or a terminal makes no room within 0.1 s. "
+                "drop: output is dropped if any reader makes no room within 0.1 s. block: nothing "
+                "is dropped while the job runs; the default for one worker without prefixes (see "
+                "--output). ddprun counts and reports what was dropped.",
+        .default_value = "auto",
         .example = "ddprun --log-policy=block --nproc-per-node=2 train.py",
     },
     OptionRow{

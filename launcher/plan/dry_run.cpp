@@ -89,9 +89,15 @@ std::string log_limits_text(const agent::AgentConfig& agent) {
     text = fmt::format("a new file after {} bytes, {} older kept; ", agent.logs.rotation.bytes_max,
                        agent.logs.rotation.keep);
   }
-  return text + (agent.logs.policy == agent::LogPolicy::drop
-                     ? "slow reader: output is dropped and counted"
-                     : "slow reader: the workers wait");
+  switch (agent.logs.policy) {
+    case agent::LogPolicy::automatic:
+      return text + "slow reader: the workers wait, unless it is a terminal or stuck for 30 s";
+    case agent::LogPolicy::drop:
+      return text + "slow reader: output is dropped and counted";
+    case agent::LogPolicy::block:
+      break;
+  }
+  return text + "slow reader: the workers wait";
 }
 
 /// Which silence ends a round.

@@ -148,7 +148,8 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
         worker.standard_error.mode != StreamMode::copy)
       worker.standard_output.mode = StreamMode::inherit;
     // As if the worker wrote there itself: a slow reader slows it, and nothing is lost.
-    if (worker.standard_error.mode == StreamMode::copy && !logs.policy_given)
+    if (worker.standard_error.mode == StreamMode::copy &&
+        agent.logs.policy == agent::LogPolicy::automatic)
       agent.logs.policy = agent::LogPolicy::block;
   }
   plan.log_folder.wanted = files && (!logs.folder.empty() || !redirects.empty() || !tee.empty());

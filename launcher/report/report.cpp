@@ -342,7 +342,10 @@ std::string report_text(const agent::AgentResult& result, int code) {
   for (const std::string& process : result.leftovers)
     text += fmt::format("ddprun: could not be killed: {}\n", on_screen(process, kTextBytesShown));
   if (result.dropped_bytes > 0)
-    text += fmt::format("ddprun: dropped {} bytes of the workers' output\n", result.dropped_bytes);
+    text += fmt::format(
+        "ddprun: dropped {} bytes of the workers' output, as a reader or a disk did not take them "
+        "(see --log-policy)\n",
+        result.dropped_bytes);
   const bool ends_with_reason =
       finished.outcome == Outcome_::failed && !finished.verdict && !finished.lost_node;
   text += unsound_text(finished.unsound, ends_with_reason ? finished.reason : "");

@@ -5,6 +5,12 @@
 #include "base/start_thread.hpp"
 
 namespace ddprun::launcher {
+namespace {
+
+/// A wait for the reader ends now and then, so that the thread can be joined.
+constexpr std::chrono::milliseconds kTurn{100};
+
+}  // namespace
 
 OutputThread::OutputThread(int fd, std::function<void()> has_room)
     : output_(fd), has_room_(std::move(has_room)) {}
@@ -40,14 +46,20 @@ bool OutputThread::is_full() const {
   return was_full_;
 }
 
-bool OutputThread::drain(std::chrono::milliseconds limit) {
+void OutputThread::drain(std::chrono::milliseconds patience,
+                         const std::function<bool()>& interrupted) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [this] { return waiting_.empty() && writing_bytes_ == 0; });
+  const auto bytes = [this] { return waiting_.size() + writing_bytes_; };
+  auto moved_at = std::chrono::steady_clock::now();
+  for (std::size_t before = bytes(); before > 0 && !interrupted(); before = bytes()) {
+    changed_.wait_for(lock, kTurn, [&] { return bytes() == 0; });
+    const auto now = std::chrono::steady_clock::now();
+    if (bytes() != before) moved_at = now;
+    if (now - moved_at >= patience) return;
+  }
 }
 
 void OutputThread::run() {
-  // A wait for the reader ends now and then, so that the thread can be joined.
-  constexpr std::chrono::milliseconds kWait{100};
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
@@ -59,7 +71,7 @@ void OutputThread::run() {
       lock.unlock();
       const ByteOutput::Taken taken = output_.take(left);
       left.remove_prefix(taken.written + taken.lost + taken.unwanted);
-      if (!left.empty()) output_.wait_until(std::chrono::steady_clock::now() + kWait);
+      if (!left.empty()) output_.wait_until(std::chrono::steady_clock::now() + kTurn);
       lock.lock();
     }
     writing_bytes_ = 0;

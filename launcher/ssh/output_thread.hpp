@@ -32,8 +32,9 @@ class OutputThread {
   /// Whole lines; never torn by others.
   void add(std::string_view lines);
   [[nodiscard]] bool is_full() const;
-  /// Waits until all is written, or the limit has passed; true: all is.
-  bool drain(std::chrono::milliseconds limit);
+  /// Waits until all is written, the reader has taken nothing for `patience`, or `interrupted`,
+  /// which is asked now and then.
+  void drain(std::chrono::milliseconds patience, const std::function<bool()>& interrupted);
 
  private:
   void run();

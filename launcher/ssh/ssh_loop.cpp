@@ -44,7 +44,7 @@ namespace {
 
 using Stream = asio::posix::stream_descriptor;
 
-constexpr auto kDrainLimit = 5s;  // for a slow reader of ours, at the end
+constexpr auto kTerminalStuckAfter = 5s;  // as for kReaderStuckAfter, at the end
 constexpr auto kEndMargin = 5s;
 
 SshJobSettings job_settings(const SshLaunch& launch) {
@@ -110,7 +110,7 @@ class SshLoop {
   int run() {
     if (const std::string problem = prepare(); !problem.empty()) {
       tell(problem);
-      err_.drain(kDrainLimit);
+      drain(err_);
       return kExitInternal;
     }
     on(Begin{});
@@ -303,9 +303,23 @@ class SshLoop {
     if (launch_.log_level <= LogLevel::warning) tell("warning: " + line);
   }
 
+  /// For a reader that is slow. A signal that ends jobs ends the wait, too.
+  void drain(OutputThread& output) {
+    const bool terminal = isatty(&output == &out_ ? STDOUT_FILENO : STDERR_FILENO) == 1;
+    output.drain(terminal ? kTerminalStuckAfter : kReaderStuckAfter, [this] {
+      const std::vector<int>& ending = launch_.stop.signals;
+      signalfd_siginfo info{};
+      while (!interrupted_ && signals_.is_open() &&
+             read(signals_.native_handle(), &info, sizeof info) == sizeof info)
+        interrupted_ = std::find(ending.begin(), ending.end(), static_cast<int>(info.ssi_signo)) !=
+                       ending.end();
+      return interrupted_;
+    });
+  }
+
   /// All lines are whole, so that the report begins one.
   int finish() {
-    out_.drain(kDrainLimit);
+    drain(out_);
     if (!launch_.report_file.empty()) {
       const auto written = write_report_file(launch_.report_file, conclusion_.json, {false, false});
       if (written.error != 0)
@@ -316,7 +330,7 @@ class SshLoop {
       const auto problem = write_error_file_copy(launch_.error_file, conclusion_.error_file);
       if (!problem.empty()) warn(problem);
     }
-    err_.drain(kDrainLimit);
+    drain(err_);
     return conclusion_.exit_code;
   }
 
@@ -328,7 +342,8 @@ class SshLoop {
   Stream signals_;
   asio::steady_timer timer_;
   const std::vector<std::string> environment_;
-  std::string ssh_file_;  // empty: not found
+  std::string ssh_file_;      // empty: not found
+  bool interrupted_ = false;  // while the last output was written
   OutputThread out_;
   OutputThread err_;
   const bool is_one_;  // stdout and stderr lead to the same place: one thread keeps their order

@@ -147,9 +147,10 @@ std::vector<std::string> with_python(std::vector<std::string> options, const std
 
 TEST_CASE("a reader that has stopped keeps no failed job from ending") {
   test::Job job;
-  Unread unread(test::Job::command({"--nproc-per-node=2", "--grace-period=0.2"},
-                                   {"flood", "300000", "exit", "3"}),
-                job.settings());
+  Unread unread(
+      test::Job::command({"--nproc-per-node=2", "--grace-period=0.2", "--log-policy=drop"},
+                         {"flood", "300000", "exit", "3"}),
+      job.settings());
   CHECK(unread.wait() == 3);
   CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
 }

@@ -226,26 +226,6 @@ TEST_CASE("processes that workers leave are gone when the job is over") {
   }
 }
 
-TEST_CASE("a stopped reader of our output stops no worker") {
-  Job job;
-  auto settings = job.settings();
-  settings.limit = 60s;
-  test::TempDir directory;
-  // The pipe is unread; the workers write 20 MB each and then leave a sign.
-  const std::string script = "{ \"$@\" 2>/dev/null; echo $? > " + (directory / "status").string() +
-                             "; } | { while [ ! -e " + (directory / "status").string() +
-                             " ]; do sleep 0.05; done; }";
-  std::vector<std::string> command{"/bin/sh", "-c", script, "sh"};
-  for (const std::string& word : Job::command({"--nproc-per-node=2"}, {"flood", "20000000"}))
-    command.push_back(word);
-  const auto result = test::run(command, settings);
-  CHECK_FALSE(result.timed_out);
-  std::ifstream status(directory / "status");
-  int code = -1;
-  status >> code;
-  CHECK(code == 0);
-}
-
 namespace {
 
 /// The answers of a job's socket to a hello and a request.

@@ -81,7 +81,8 @@ TEST_CASE("bytes that a stopped reader leaves are counted, and files have all of
   const std::string report = (folder / "report.json").string();
   constexpr int kLines = 200'000;
   const auto result =
-      run_into(Job::command({logs.option(), "--nproc-per-node=2", "--tee=1", "--report=" + report},
+      run_into(Job::command({logs.option(), "--nproc-per-node=2", "--tee=1", "--log-policy=drop",
+                             "--report=" + report},
                             {"numbered", std::to_string(kLines * 100)}),
                "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done; cat",
                job.settings(), folder);
@@ -106,6 +107,7 @@ TEST_CASE("a reader that continues gets the number of dropped bytes") {
   const std::vector<std::string> command{
       test::program("ddprun"),
       "--output=pipe",
+      "--log-policy=drop",
       "--report=" + report,
       "/bin/sh",
       "-c",
@@ -123,6 +125,21 @@ TEST_CASE("a reader that continues gets the number of dropped bytes") {
   const std::size_t note = end - at + 1;  // with the newline before it
   CHECK(result.out.size() - note + dropped == std::size_t{kLines} * 108 + 12);
   CHECK(result.out.ends_with("[rank0] end\n"));
+}
+
+TEST_CASE("a reader that is late or slow gets every line, also those of workers that have ended") {
+  // More than the queue takes, and less than that: then the workers end before it begins to read.
+  for (const int lines : {200'000, 50'000}) {
+    CAPTURE(lines);
+    Job job;
+    const test::TempDir folder;
+    const std::string report = (folder / "report.json").string();
+    const auto result = run_into(Job::command({"--nproc-per-node=2", "--report=" + report},
+                                              {"numbered", std::to_string(lines * 100)}),
+                                 "sleep 2.5; cat", job.settings(), folder);
+    CHECK(dropped_in(content(report)) == 0);
+    CHECK(result.out.size() == std::size_t{2} * static_cast<std::size_t>(lines) * 108);
+  }
 }
 
 TEST_CASE("workers that wait for a reader lose nothing") {
@@ -162,12 +179,14 @@ TEST_CASE("a job can be ended while its workers wait for a stopped reader") {
 TEST_CASE("rounds end and begin while a worker waits for a stopped reader") {
   Job job;
   const test::TempDir folder;
+  const std::string sign = (folder / "sign").string();  // of the second round's end
   const auto result =
       run_into({test::program("ddprun"), "--nproc-per-node=2", "--max-restarts=1",
                 "--log-policy=block", "/bin/sh", "-c",
                 "[ $RANK = 0 ] && exec " + test::helper("job_worker") +
-                    " numbered 50000000; sleep 0.3; exit 3"},
-               "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done",
+                    " numbered 50000000; sleep 0.3; [ $TORCHELASTIC_RESTART_COUNT = 1 ] && : > " +
+                    sign + "; exit 3"},
+               "while [ ! -e " + sign + " ]; do sleep 0.05; done; sleep 0.2; cat > /dev/null",
                job.settings(), folder);
   CHECK_FALSE(result.timed_out);
   CHECK(content(folder / "status") == "3\n");
@@ -183,7 +202,8 @@ TEST_CASE("an unread stdout affects neither stderr nor the verdict") {
       " print-err 'ValueError: bad lr'; exec sleep 60;;"
       " 0) until grep -qs ValueError $LOGS/*/attempt_0/1/stderr.log; do sleep 0.02; done;"
       " i=0; while [ $i -lt 50 ]; do echo IMPORTANT $i >&2; i=$((i+1)); done;"
-      " $W print-err 'ConnectionResetError: [Errno 104] Connection reset by peer'; exit 1;; esac";
+      " $W print-err 'ConnectionResetError: [Errno 104] Connection reset by peer';"
+      " : > $LOGS/../sign; exit 1;; esac";
   using Case = std::pair<std::string, std::string>;
   for (const auto& [policy, redirection] : {Case{"drop", ""}, {"block", ""}, {"block", " 2>&1"}}) {
     CAPTURE(policy, redirection);
@@ -197,8 +217,9 @@ TEST_CASE("an unread stdout affects neither stderr nor the verdict") {
         {"/bin/sh", "-c", "\"$@\"" + redirection, "sh", test::program("ddprun"),
          "--nproc-per-node=3", "--grace-period=1", "--log-policy=" + policy, "--tee=1:2",
          "--log-dir=" + (folder / "logs").string(), "--report=" + report, "/bin/sh", "-c", script},
-        "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done", settings,
-        folder);
+        "while [ ! -e " + (folder / "sign").string() +
+            " ]; do sleep 0.05; done; sleep 1.5; cat > /dev/null",
+        settings, folder);
     CHECK_FALSE(result.timed_out);
     const std::string json = content(report);
     CHECK(json.find("\"evidence_text\": \"ValueError: bad lr\"") < json.find("\"victims\""));
@@ -229,7 +250,9 @@ TEST_CASE("unread rounds leave the agent no pipes") {
       {"/bin/sh", "-c", "cd " + folder.path().string() + " && exec \"$@\"", "sh",
        test::program("ddprun"), "--nproc-per-node=2", "--max-restarts=6", "--restart-delay=0",
        "--log-policy=block", "--grace-period=1", "/bin/sh", "-c", script},
-      "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done", settings, folder);
+      "cd " + folder.path().string() +
+          "; until [ \"$(wc -l 2>/dev/null < counts)\" = 7 ]; do sleep 0.05; done; cat > /dev/null",
+      settings, folder);
   CHECK_FALSE(result.timed_out);
   std::vector<int> open;
   std::istringstream lines(content(folder / "counts"));

@@ -158,6 +158,31 @@ TEST_CASE("a producer that waits loses nothing") {
   CHECK(producer.writer.dropped_bytes() == 0);
 }
 
+TEST_CASE("a slow reader is waited for each time it has taken something, and a stuck one is not") {
+  const auto gate = std::make_shared<Gate>(false);
+  LogWriter writer({.policy = LogPolicy::automatic, .queue_bytes_max = 100, .patience = 30s});
+  CHECK_FALSE(writer.is_slow(LogWriter::Clock::now()));  // nothing waits
+  const auto other = std::make_shared<Gate>(true);
+  writer.write(gate, bytes(1));
+  writer.write(other, bytes(10));
+  writer.write(gate, bytes(99));
+  CHECK(writer.is_slow(LogWriter::Clock::now()));
+  CHECK_FALSE(writer.is_slow(LogWriter::Clock::now() + 30s));
+  CHECK_FALSE(writer.accepts(kBegin));
+  CHECK_FALSE(writer.accepts(kBegin + 29s));
+  gate->open();
+  REQUIRE(writer.finish(in(10s)));
+  const auto shut = std::make_shared<Gate>(false);
+  writer.write(shut, bytes(100));
+  CHECK_FALSE(writer.accepts(kBegin + 35s));
+  CHECK_FALSE(writer.accepts(kBegin + 64s));
+  CHECK(writer.accepts(kBegin + 65s));
+  writer.write(shut, bytes(7));
+  CHECK(writer.dropped_bytes() == 7);
+  writer.give_up();
+  shut->open();
+}
+
 TEST_CASE("a producer that waits is told to for as long as the queue is full") {
   const auto gate = std::make_shared<Gate>(false);
   LogWriter writer({.policy = LogPolicy::block, .queue_bytes_max = 10});
@@ -191,20 +216,20 @@ TEST_CASE("a waiting producer is called again when half of the queue is free") {
   CHECK(writer.accepts(kBegin));
 }
 
-TEST_CASE("the rest of ended workers is taken without waiting, up to three queues") {
+TEST_CASE("the rest of ended workers is taken without waiting, up to eight queues") {
   for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
     const auto gate = std::make_shared<Gate>(false);
     LogWriter writer({.policy = policy, .queue_bytes_max = 100});
     writer.write(gate, bytes(100));
     CHECK_FALSE(writer.accepts(kBegin));
-    for (int i = 0; i < 22; ++i) {
+    for (int i = 0; i < 72; ++i) {
       CHECK(writer.accepts(kBegin, LogUrgency::round_over));
       writer.write(gate, bytes(10));
     }
     CHECK(writer.dropped_bytes() == 20);
     gate->open();
     CHECK(writer.finish(in(10s)));
-    CHECK(gate->text().size() == 300);
+    CHECK(gate->text().size() == 800);
   }
 }
 
@@ -275,7 +300,8 @@ TEST_CASE("ddprun's own lines have room where the workers' have none, and are no
 
 TEST_CASE("a disk that takes a little is waited for") {
   const auto gate = std::make_shared<Gate>(true, 3);
-  Producer producer({.kind = Kind::files, .queue_bytes_max = 50, .patience = 5s});
+  Producer producer(
+      {.kind = Kind::files, .policy = LogPolicy::automatic, .queue_bytes_max = 50, .patience = 5s});
   for (int i = 0; i < 100; ++i) producer.offer(gate, bytes(40));
   CHECK(producer.writer.finish(in(10s)));
   CHECK(gate->text().size() == 4000);

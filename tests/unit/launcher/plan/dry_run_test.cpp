@@ -110,10 +110,12 @@ TEST_CASE("the dry run shows what differs between workers: CPUs, threads, stream
 
 TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   auto plan = small_plan();
-  CHECK_THAT(dry_run_text(plan, {}),
-             Contains("log limits   slow reader: output is dropped and counted\n") &&
-                 Contains("hangs        detection off (see --progress-timeout)\n") &&
-                 Contains("restarts     none\n") && Contains("kill timeout 10 s\n"));
+  CHECK_THAT(
+      dry_run_text(plan, {}),
+      Contains("log limits   slow reader: the workers wait, unless it is a terminal or stuck "
+               "for 30 s\n") &&
+          Contains("hangs        detection off (see --progress-timeout)\n") &&
+          Contains("restarts     none\n") && Contains("kill timeout 10 s\n"));
   plan.agent.logs.rotation = {1'000'000, 3};
   plan.agent.logs.policy = agent::LogPolicy::block;
   plan.agent.watch.progress_timeout = 60s;

@@ -38,7 +38,7 @@ TEST_CASE("one worker inherits our streams on a terminal, and elsewhere we copy 
 TEST_CASE("a copy loses nothing unless the user allows it") {
   CHECK(planned({}).agent.logs.policy == agent::LogPolicy::block);
   CHECK(planned({"--log-policy=drop"}).agent.logs.policy == agent::LogPolicy::drop);
-  CHECK(planned({"--nproc-per-node=2"}).agent.logs.policy == agent::LogPolicy::drop);
+  CHECK(planned({"--nproc-per-node=2"}).agent.logs.policy == agent::LogPolicy::automatic);
 }
 
 TEST_CASE("rank 0 has our stdin, and there are no log files unless they are asked for") {
