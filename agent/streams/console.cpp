@@ -116,10 +116,26 @@ void Console::show(int source, std::string_view prefix, std::vector<std::string>
   const auto known = live_.find(source);
   if (rows.empty() && (known == live_.end() || known->second.rows.empty())) return;
   Live& live = known != live_.end() ? known->second : live_[source];
+  live.lacks_rows = false;
   if (!take_rows(live, std::move(rows), now)) return;
   live.prefix = prefix;
   changed_ = true;
   if (live.rows.empty() && draws()) live_.erase(source);
+}
+
+bool Console::wants_rows(int source, Clock::time_point now) const {
+  const auto known = live_.find(source);
+  if (known == live_.end() || known->second.rows.empty()) return true;
+  if (draws()) return may_draw(now);
+  return settings_.bar_interval.count() > 0 &&
+         now >= known->second.written_at + settings_.bar_interval;
+}
+
+void Console::change(int source, Clock::time_point now) {
+  Live& live = live_[source];
+  if (live.printed) live.written_at = now;
+  live.printed = false;
+  live.changed = live.lacks_rows = changed_ = true;
 }
 
 bool Console::take_rows(Live& live, std::vector<std::string> rows, Clock::time_point now) const {
@@ -139,7 +155,7 @@ void Console::draw(Clock::time_point now, LogBuffer& out) {
   if (!draws()) return write_states(now, out);
   // A prompt has the cursor, which the user's own typing moves.
   if (!changed_ || unfinished_by_ != kNobody) return;
-  if (now < draws_from_ || (!area_.empty() && now < drawn_at_ + kFrame)) return;
+  if (!may_draw(now)) return;
   draw_area(out);
   drawn_at_ = now;
   changed_ = false;

@@ -61,6 +61,16 @@ class Console {
   /// Empty: nothing. Sources are shown in the order of their numbers.
   void show(int source, std::string_view prefix, std::vector<std::string> rows,
             Clock::time_point now);
+  /// Whether `show` would do anything with the source's rows now. False: they are cheaper to make
+  /// later, and `change` is enough.
+  [[nodiscard]] bool wants_rows(int source, Clock::time_point now) const;
+  /// The source has other rows than before, which `draw` asks for when they are due.
+  void change(int source, Clock::time_point now);
+  /// Whether `change` was the last that was heard of its rows.
+  [[nodiscard]] bool lacks_rows(int source) const {
+    const auto known = live_.find(source);
+    return known != live_.end() && known->second.lacks_rows;
+  }
   /// Columns that are left beside this prefix.
   [[nodiscard]] int room(std::string_view prefix) const;
 
@@ -123,6 +133,7 @@ class Console {
     std::optional<Clock::time_point> ended_at;  // there was a bar until then
     bool changed = false;
     bool printed = false;
+    bool lacks_rows = false;  // there are others than these
   };
 
   /// Takes what the source draws. False: it is as it was.
@@ -130,6 +141,9 @@ class Console {
   /// The source prints a line. True: it is the state of its bar that was written before.
   bool repeats_state(int source, std::string_view text);
 
+  [[nodiscard]] bool may_draw(Clock::time_point now) const {
+    return now >= draws_from_ && (area_.empty() || now >= drawn_at_ + kFrame);
+  }
   void draw_area(LogBuffer& out);
   void write_states(Clock::time_point now, LogBuffer& out);
 

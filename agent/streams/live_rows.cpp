@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace ddprun::agent {
@@ -16,7 +17,64 @@ bool begins_text(std::string_view bytes) {
   return !bytes.empty() && (bytes[0] == '\t' || static_cast<unsigned char>(bytes[0]) >= 0x20);
 }
 
+/// Columns of text of which each character is a letter of ASCII or a block that bars are drawn
+/// with; none: there is another one.
+std::optional<std::size_t> simple_columns(std::string_view text) {
+  signed char low = 0x7e;  // a loop without an exit looks at many characters at once
+  signed char high = 0x20;
+  for (const char c : text) {
+    low = std::min(low, static_cast<signed char>(c));
+    high = std::max(high, static_cast<signed char>(c));
+  }
+  if (low >= 0x20 && high < 0x7f) return text.size();
+  std::size_t columns = 0;
+  for (std::size_t at = 0; at < text.size(); ++columns) {
+    const auto byte = [&](std::size_t i) {
+      return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
+    };
+    if (byte(0) >= 0x20 && byte(0) < 0x7f) {
+      ++at;
+    } else if (byte(0) == 0xe2 && byte(1) >= 0x94 && byte(1) <= 0x96 && (byte(2) & 0xc0) == 0x80) {
+      at += 3;  // U+2500 to U+25BF
+    } else {
+      return std::nullopt;
+    }
+  }
+  return columns;
+}
+
 }  // namespace
+
+std::string_view without_hidden_states(std::string_view bytes, std::string& kept) {
+  // rfind would look at each byte by itself.
+  const auto return_before = [bytes](std::size_t at) {
+    const void* found = memrchr(bytes.data(), '\r', at);
+    return found == nullptr
+               ? std::string_view::npos
+               : static_cast<std::size_t>(static_cast<const char*>(found) - bytes.data());
+  };
+  const auto first = bytes.find('\r');
+  auto end = return_before(bytes.size());
+  if (first == end || return_before(end) == first) return bytes;  // fewer than three
+  // From the back: later pieces hide earlier ones. Each begins with its carriage return.
+  std::vector<std::string_view> pieces{bytes.substr(end)};
+  std::size_t hidden_columns = 0;
+  bool is_last_state = true;
+  while (end > first) {
+    const auto begin = return_before(end);
+    const std::string_view piece = bytes.substr(begin, end - begin);
+    end = begin;
+    const auto columns = simple_columns(piece.substr(1));
+    const bool hides = columns.has_value() && !is_last_state && *columns <= hidden_columns;
+    is_last_state = false;
+    if (hides) continue;
+    hidden_columns = columns.has_value() ? std::max(hidden_columns, *columns) : 0;
+    pieces.push_back(piece);
+  }
+  kept = bytes.substr(0, first);
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) kept += *piece;
+  return kept;
+}
 
 void LiveRows::set_columns(int columns) {
   columns_ = columns;
@@ -137,7 +195,7 @@ void LiveRows::put_cell(std::string_view text) {
 /// What is drawn next may be the same bar, or a line of text.
 void LiveRows::keep_frame() {
   Row& row = rows_[row_];
-  if (beside_bar_ || text_of(row, static_cast<int>(kRowColumnsMax)).empty()) return;
+  if (beside_bar_ || shown_cells(row, kRowColumnsMax) == 0) return;
   const bool wide = columns_ > 0 && row.cells.size() > static_cast<std::size_t>(columns_);
   if (wide) row.cells.resize(static_cast<std::size_t>(columns_));
   row.frame = row.cells;
@@ -202,7 +260,7 @@ void LiveRows::newline(std::string& finished) {
   const bool cut = cursor_hidden_ || (row.too_long && like_frame());
   if (!cut) row.tail = std::move(overflow_);
   overflow_.clear();
-  const bool may_come_back = row.redrawn && !text_of(row, 1000).empty();
+  const bool may_come_back = row.redrawn && shown_cells(row, 1000) > 0;
   row.left_at = written_;
   ++row_;
   if (row_ == rows_.size()) rows_.emplace_back();
@@ -248,13 +306,18 @@ std::size_t LiveRows::cells() const {
   return count;
 }
 
-std::string LiveRows::text_of(const Row& row, int columns_max) const {
-  std::size_t size = std::min(row.cells.size(), static_cast<std::size_t>(std::max(0, columns_max)));
+std::size_t LiveRows::shown_cells(const Row& row, std::size_t columns_max) {
+  std::size_t size = std::min(row.cells.size(), columns_max);
   while (row.redrawn && size > 0 && row.cells[size - 1].style == 0 &&
          is_blank(row.cells[size - 1].text))
     --size;
   // The second half of a wide character that does not fit.
   if (size > 0 && size < row.cells.size() && row.cells[size].text[0] == '\0') --size;
+  return size;
+}
+
+std::string LiveRows::text_of(const Row& row, int columns_max) const {
+  const std::size_t size = shown_cells(row, static_cast<std::size_t>(std::max(0, columns_max)));
   std::string text;
   std::uint16_t style = 0;
   bool after_wide = false;
@@ -307,9 +370,7 @@ void LiveRows::finish(std::string& finished) {
   }
   if (!beside_bar_ && !cursor_hidden_ && !(rows_[row_].too_long && like_frame()))
     rows_[row_].tail = std::move(overflow_);
-  const auto has_text = [this](const Row& row) {
-    return !text_of(row, static_cast<int>(kRowColumnsMax)).empty();
-  };
+  const auto has_text = [](const Row& row) { return shown_cells(row, kRowColumnsMax) > 0; };
   // A shell would write over what is at the cursor and below. Where nothing is above it, that is
   // all there is: a bar that was being drawn when its worker ended.
   const auto below = rows_.begin() + static_cast<std::ptrdiff_t>(row_ + (column_ > 0 ? 1 : 0));

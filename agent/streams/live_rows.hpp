@@ -15,6 +15,11 @@
 
 namespace ddprun::agent {
 
+/// The bytes without the states of a row that others behind them hide: what is between two carriage
+/// returns and is not wider than something after it. The last state stays, and so does the one
+/// before it, which tells a bar from text. `kept` holds the bytes where some are left out.
+std::string_view without_hidden_states(std::string_view bytes, std::string& kept);
+
 /// A line is final when the worker has left it behind with a newline and does not come back:
 /// programs that move the cursor up are given as many rows as they have ever moved, others none.
 class LiveRows {
@@ -95,6 +100,8 @@ class LiveRows {
   void leave_above(std::size_t kept, std::string& finished);
   [[nodiscard]] bool all_empty() const;
   [[nodiscard]] std::size_t cells() const;
+  /// Cells of the row up to the last one that shows something.
+  [[nodiscard]] static std::size_t shown_cells(const Row& row, std::size_t columns_max);
   [[nodiscard]] std::string text_of(const Row& row, int columns_max) const;
   /// As a line that is final.
   [[nodiscard]] std::string line_of(const Row& row) const;

@@ -22,6 +22,11 @@ enum class LineEnding {
   none,     ///< a piece of a line: cut at the limit, or given early
 };
 
+/// Following what a program draws costs far more than passing its text on. A stream that draws more
+/// than this in a second is taken for text for the rest of it: no one could see what it draws.
+inline constexpr std::size_t kDrawnBytesMax = 256 * 1024;
+inline constexpr std::chrono::seconds kDrawingTime{1};
+
 /// A Sink has three members; their views are valid during the call:
 ///   void lines(std::string_view block)                   one or more whole lines, each with its
 ///                                                        newline and without carriage returns
@@ -83,15 +88,15 @@ class StreamText {
     if (within_ != Within::nothing || !partial_.empty()) sink.line(partial_, LineEnding::newline);
     within_ = Within::nothing;
     partial_.clear();
-    std::string finished;
-    rows_.finish(finished);
-    if (!finished.empty()) sink.lines(finished);
+    finish_rows(sink);
   }
 
   /// An unfinished line that nothing was drawn over.
   [[nodiscard]] const std::string& partial() const { return partial_; }
   /// How many there were so far, this one included.
   [[nodiscard]] std::uint64_t partials() const { return partials_; }
+  /// Whether the worker has rows that it may still change.
+  [[nodiscard]] bool draws() const { return !rows_.idle(); }
   /// What the worker may still change, as it looks now, each row cut to so many columns.
   [[nodiscard]] std::vector<std::string> live(int columns_max) const {
     if (!partial_.empty()) return {cut_to_columns(partial_, columns_max)};
@@ -101,9 +106,16 @@ class StreamText {
  private:
   template <class Sink>
   void feed_piece(std::string_view bytes, Clock::time_point now, Sink& sink) {
-    const bool plain = bytes.find(kEscape) == std::string_view::npos &&
-                       bytes.find('\r') == std::string_view::npos &&
-                       bytes.find('\b') == std::string_view::npos;
+    bool plain = bytes.find(kEscape) == std::string_view::npos &&
+                 bytes.find('\r') == std::string_view::npos &&
+                 bytes.find('\b') == std::string_view::npos;
+    std::string text;
+    if ((!plain || !rows_.idle()) && draws_too_much(now) && within_ != Within::prompt) {
+      finish_rows(sink);
+      text = without_drawing(bytes);
+      bytes = text;
+      plain = true;
+    }
     while (!bytes.empty()) {
       if (within_ == Within::prompt) {
         feed_prompt(bytes, sink);
@@ -169,8 +181,27 @@ class StreamText {
   template <class Sink>
   void feed_rows(std::string_view bytes, Clock::time_point now, Sink& sink) {
     std::string finished;
+    std::string kept;
+    bytes = without_hidden_states(bytes, kept);
+    drawn_bytes_ += bytes.size();
     if (rows_.write(bytes, now, finished)) sink.redrawn();
     if (!finished.empty()) sink.lines(finished);
+  }
+
+  /// What is there is final.
+  template <class Sink>
+  void finish_rows(Sink& sink) {
+    std::string finished;
+    rows_.finish(finished);
+    if (!finished.empty()) sink.lines(finished);
+  }
+
+  bool draws_too_much(Clock::time_point now) {
+    if (now - drawing_since_ >= kDrawingTime) {
+      drawing_since_ = now;
+      drawn_bytes_ = 0;
+    }
+    return drawn_bytes_ > kDrawnBytesMax;
   }
 
   static std::string_view without_ending(std::string_view line) {
@@ -211,6 +242,8 @@ class StreamText {
 
   LiveRows rows_;
   bool terminal_ = false;
+  Clock::time_point drawing_since_{};
+  std::size_t drawn_bytes_ = 0;  // since then
   std::string partial_;
   std::uint64_t partials_ = 0;
   /// Pieces of the present line were given.

@@ -176,6 +176,32 @@ bool stays_in_line(std::string_view line) {
   return !link_open;
 }
 
+std::string without_drawing(std::string_view bytes) {
+  std::string text(bytes);
+  for (const char drawing : {'\r', '\b', kEscape}) {
+    for (char& c : text) c = c == drawing ? '?' : c;  // many at once, as of a single comparison
+  }
+  for (auto at = bytes.find(kEscape); at != std::string_view::npos; at = bytes.find(kEscape, at)) {
+    const EscapeSequence sequence = read_escape(bytes.substr(at));
+    const bool style = sequence.kind == EscapeSequence::Kind::style;
+    if (style) bytes.copy(text.data() + at, sequence.bytes, at);
+    at += style ? sequence.bytes : 1;
+  }
+  std::size_t used = 0;
+  std::size_t from = 0;
+  const auto keep_until = [&](std::size_t end) {
+    if (used != from) std::copy(text.data() + from, text.data() + end, text.data() + used);
+    used += end - from;
+  };
+  for (auto at = bytes.find("\r\n"); at != std::string_view::npos; at = bytes.find("\r\n", from)) {
+    keep_until(at);
+    from = at + 1;
+  }
+  keep_until(bytes.size() - (bytes.ends_with('\r') ? 1 : 0));
+  text.resize(used);
+  return text;
+}
+
 std::string without_controls(std::string_view line) {
   std::string clean;
   std::size_t copied = 0;

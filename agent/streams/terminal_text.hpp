@@ -53,6 +53,10 @@ inline constexpr char kEscape = '\x1b';
 /// alone, and no carriage return or backspace.
 bool stays_in_line(std::string_view line);
 
+/// The bytes as text: with `?` for each control character that would draw (an escape sequence
+/// that is no style, a carriage return, a backspace), and newlines without carriage returns.
+std::string without_drawing(std::string_view bytes);
+
 /// The line with `?` for each character that would control a terminal: control characters other
 /// than tab, bell and escape, of either set (U+0001 to U+001F, U+0080 to U+009F). Empty: it has
 /// none, and may stay as it is.

@@ -135,6 +135,7 @@ class WorkerOutput {
   void look_at_unfinished(std::chrono::steady_clock::time_point now);
   void show_unfinished(OutputStream& stream, std::chrono::steady_clock::time_point now);
   void draw(std::chrono::steady_clock::time_point now);
+  void make_rows(std::chrono::steady_clock::time_point now);
   void change_size();
   void take_size(OutputStream& stream) const;
   [[nodiscard]] static bool is_no_prompt(std::string_view bytes);

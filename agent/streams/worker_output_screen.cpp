@@ -102,6 +102,8 @@ void WorkerOutput::show_unfinished(OutputStream& stream, Steady::time_point now)
     stream.text.give_piece(sink, prompt);
     stream.partial_since.reset();
   }
+  if (partial.empty() && stream.text.draws() && !outlet.console.wants_rows(stream.id, now))
+    return outlet.console.change(stream.id, now);
   std::vector<std::string> rows;
   if (stream.text.partial().empty() || (waited && outlet.console.draws()))
     rows = stream.text.live(outlet.console.room(sink.prefix));
@@ -131,6 +133,7 @@ void WorkerOutput::draw(Steady::time_point now) {
     if (!outlet->console.has_size(size.columns, size.rows)) change_size();
     if (in_background(outlet->fd)) outlet->console.rest_until(now + kBackgroundRest);
   }
+  make_rows(now);
   for (Outlet* outlet : {&stdout_, &stderr_}) {
     if (paused && !screen_paused_) {
       outlet->console.leave(outlet->bytes);
@@ -146,6 +149,15 @@ void WorkerOutput::draw(Steady::time_point now) {
   screen_left_ = paused;
   note_unfinished();
   changed_.notify_all();
+}
+
+/// Of what workers have drawn since the console was given rows that are due now.
+void WorkerOutput::make_rows(Steady::time_point now) {
+  for (const auto& [fd, stream] : streams_) {
+    const Console& console = outlet_for(stream->source.standard_error).console;
+    if (console.lacks_rows(stream->id) && console.wants_rows(stream->id, now))
+      show_unfinished(*stream, now);
+  }
 }
 
 TerminalSize WorkerOutput::size_to_draw(const Outlet& outlet) const {

@@ -111,11 +111,39 @@ void measure_delay(const Settings& settings) {
       bench::quantile(teed.delays_ms, 1), teed.delays_ms.size());
 }
 
+/// Output that draws, where no one sees it, beside text.
+void measure_drawing(const Settings& settings) {
+  struct Way {
+    const char* name;
+    const char* mode;
+    std::vector<double> cpu = {};
+  };
+  Way ways[] = {{"text", "burst"},
+                {"a carriage return for each newline", "returns"},
+                {"a backspace in each line", "backspaces"},
+                {"random bytes", "random"}};
+  for (int round = 0; round < settings.rounds; ++round) {
+    for (Way& way : ways) {
+      Load load = burst(settings);
+      load.mode = way.mode;
+      const auto measured = Run(settings, load, {"--output=prefix"}).measure("/dev/null");
+      check(measured, way.name);
+      way.cpu.push_back(measured.cpu_seconds);
+    }
+  }
+  const double gigabytes = settings.workers * settings.megabytes / 1000;
+  for (const Way& way : ways) {
+    const double cpu = bench::median(way.cpu);
+    std::printf("%-34s CPU %.2f s/GB, %.1f times that of text\n", way.name, cpu / gigabytes,
+                cpu / bench::median(ways[0].cpu));
+  }
+}
+
 constexpr const char* kHelp =
     R"(bench_logs: what shown and kept output costs, beside workers that write their files themselves
 
 usage: bench_logs [--workers=8] [--mb=100] [--line=100] [--write=8192] [--rounds=3] [--quick]
-                  [--only=burst|rate|delay]
+                  [--only=burst|drawing|rate|delay]
 
   --mb      what each worker prints in a burst, in 10^6 bytes
   --line    bytes of a line, at least 34
@@ -165,6 +193,7 @@ int main(int argc, char** argv) {
   setenv("OMP_NUM_THREADS", "1", 1);
   signal(SIGPIPE, SIG_IGN);
   if (only.empty() || only == "burst") measure_bursts(settings);
+  if (only.empty() || only == "drawing") measure_drawing(settings);
   if (only.empty() || only == "rate") measure_rates(settings);
   if (only.empty() || only == "delay") measure_delay(settings);
 }

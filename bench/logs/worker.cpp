@@ -2,8 +2,10 @@
 // time.
 #include <poll.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <thread>
 
 #include "bench/logs/board.hpp"
@@ -29,9 +31,10 @@ void compute(long rounds) {
 }  // namespace
 
 // BOARD MODE BYTES LINE_BYTES WRITE_BYTES RATE TARGET
-//   MODE: burst; paced (RATE bytes per second, on a time table); busy (computes RATE rounds between
-//   writes); stamped (a line with the time each RATE microseconds)
-//   TARGET: - for stdout, else a file, %r being the rank
+//   MODE: burst; returns, backspaces (as burst, with a carriage return for each newline, or a
+//   backspace in each line); random (as burst, any bytes); paced (RATE bytes per second, on a time
+//   table); busy (computes RATE rounds between writes); stamped (a line with the time each RATE
+//   microseconds) TARGET: - for stdout, else a file, %r being the rank
 int main(int argc, char** argv) {
   if (argc != 8) {
     std::fprintf(stderr, "bench_logs_worker is started by bench_logs\n");
@@ -60,12 +63,20 @@ int main(int argc, char** argv) {
   char head[64];
   std::snprintf(head, sizeof head, "%02d 00000000 %019lld ", rank, 0LL);
   line.replace(0, bench::kLineHead, head, bench::kLineHead);
-  line.back() = '\n';
+  line.back() = mode == "returns" ? '\r' : '\n';
+  if (mode == "backspaces") line[line.size() / 2] = '\b';
   std::string buffer;
   std::size_t made = 0;
+  std::string noise(mode == "random" ? 1 << 20 : 0, '\0');
+  std::generate(noise.begin(), noise.end(),
+                [bits = std::mt19937(1)]() mutable { return static_cast<char>(bits() >> 24); });
   const auto add_line = [&] {
-    buffer += line;
     made += line_bytes;
+    if (!noise.empty()) {
+      buffer.append(noise, made % (noise.size() - line_bytes), line_bytes);
+      return;
+    }
+    buffer += line;
     for (std::size_t digit = 10; ++line[digit] > '9'; --digit) line[digit] = '0';
   };
 

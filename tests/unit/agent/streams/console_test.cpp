@@ -368,3 +368,29 @@ TEST_CASE("long lines count as the rows that they take") {
   terminal.console.add_lines(0, "", "a\n" + std::string(41, 'x') + "\n", terminal.out);
   CHECK(terminal.console.rows_written() == 6);
 }
+
+TEST_CASE("rows are asked for when they are due, and not for each change") {
+  for (const ConsoleSettings& settings : {kFile, kTerminal}) {
+    Output output(settings);
+    Console& console = output.console;
+    CHECK(console.wants_rows(0, output.now));  // a bar begins
+    output.show(0, {"1%"});
+    output.draw(settings.columns > 0 ? 1ms : 10s);
+    CHECK_FALSE(output.take().empty());
+    CHECK_FALSE(console.due().has_value());
+    CHECK_FALSE(console.wants_rows(0, output.now));
+    CHECK_FALSE(console.lacks_rows(0));
+    console.change(0, output.now);
+    CHECK(console.lacks_rows(0));
+    const auto due = console.due();
+    REQUIRE(due.has_value());
+    CHECK(*due > output.now);
+    CHECK(console.wants_rows(0, *due));
+    output.now = *due;
+    output.show(0, {"2%"});
+    CHECK_FALSE(console.lacks_rows(0));
+    output.draw(0ms);
+    CHECK_THAT(output.take(), Catch::Matchers::Contains("2%"));
+    CHECK_FALSE(console.due().has_value());
+  }
+}

@@ -334,3 +334,33 @@ TEST_CASE("any bytes end as lines, within bounds") {
     CHECK((worker.finished.empty() || worker.finished.back() == '\n'));
   }
 }
+
+TEST_CASE("states that later ones hide make no difference") {
+  std::mt19937 random(13);
+  const std::vector<std::string> words = {"\r",     "\r", "\r",           "\r",           "ab",
+                                          "c",      " ",  "\xe2\x96\x88", "\xe6\x97\xa5", "\x1b[K",
+                                          "\x1b[A", "\b", "\x1b[31m",     "a long word"};
+  std::size_t left_out = 0;
+  for (int round = 0; round < 2000; ++round) {
+    Worker all;
+    Worker some;
+    for (Worker* worker : {&all, &some}) worker->rows.set_columns(round % 3 * 5);
+    for (int line = 0; line < 4; ++line) {
+      std::string bytes;
+      // Mostly bars: few words that are more than text.
+      const std::size_t kinds = random() % 4 == 0 ? words.size() : 8;
+      for (int i = 0; i < 30; ++i) bytes += words[random() % kinds];
+      bytes += random() % 2 == 0 ? "\n" : "";
+      std::string kept;
+      const auto seen = ddprun::agent::without_hidden_states(bytes, kept);
+      left_out += bytes.size() - seen.size();
+      all.write(bytes);
+      some.write(std::string(seen));
+      CAPTURE(round, bytes, seen);
+      REQUIRE(all.shown() == some.shown());
+      REQUIRE(all.finished == some.finished);
+    }
+    REQUIRE(all.end() == some.end());
+  }
+  CHECK(left_out > 50'000);
+}

@@ -1,5 +1,6 @@
 #include "agent/streams/stream_text.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 #include <string>
@@ -169,4 +170,47 @@ TEST_CASE("a piece that turns out to be no prompt is ended") {
   text.feed("\rLoading 1%", {}, sink);
   CHECK(sink.out == Lines{{"Loading 0:", LineEnding::none}, line("")});
   CHECK(text.live(80) == std::vector<std::string>{"Loading 1%"});
+}
+
+TEST_CASE("a stream that draws more than anyone sees is text for the rest of the second") {
+  StreamText text;
+  Sink sink;
+  StreamText::Clock::time_point now{};
+  const std::string piece = "ab\bc\x1b[2J\x1b[31mred\x1b[0m\rd\n";
+  const auto count = [&](const std::string& wanted) {
+    return std::count(sink.out.begin(), sink.out.end(), line(wanted));
+  };
+  constexpr std::size_t kPieces = 4 * ddprun::agent::kDrawnBytesMax / 20;
+  for (std::size_t i = 0; i < kPieces; ++i) text.feed(piece, now, sink);
+  const std::string drawn = "dc\x1b[31mred\x1b[0m";
+  const std::string plain = "ab?c?[2J\x1b[31mred\x1b[0m?d";
+  CHECK(count(plain) > 0);
+  text.feed("end\r\n", now, sink);
+  CHECK(sink.out.back() == line("end"));
+  now += ddprun::agent::kDrawingTime;
+  sink.out.clear();
+  text.feed(piece, now, sink);
+  text.finish(sink);
+  CHECK(count(plain) == 0);
+  CHECK(sink.out.size() == 1);
+}
+
+TEST_CASE("of a stream that draws too much no text is lost or out of order") {
+  StreamText text;
+  Sink sink;
+  std::mt19937 random(17);
+  std::string expected;
+  std::string seen;
+  StreamText::Clock::time_point now{};
+  for (int number = 0; number < 100'000; ++number) {
+    const std::string word = std::to_string(number) + ";";
+    expected += word;
+    now += std::chrono::microseconds(random() % 50);
+    text.feed(word + (random() % 3 == 0 ? "\b;" : "") + "\n", now, sink);
+  }
+  text.finish(sink);
+  for (const auto& [shown, ending] : sink.out) {
+    for (const char c : shown.substr(0, shown.find(';') + 1)) seen += c;
+  }
+  CHECK(seen == expected);
 }
