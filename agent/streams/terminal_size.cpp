@@ -12,11 +12,27 @@
 
 namespace ddprun::agent {
 
+namespace {
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+/// A cell of Jupyter, Colab or Kaggle gives programs a terminal with a size and a TERM, but shows
+/// what they print on a page, which knows colours and carriage returns only.
+bool is_notebook_cell() {
+  return is_set("JPY_PARENT_PID") || is_set("COLAB_RELEASE_TAG") ||
+         is_set("KAGGLE_KERNEL_RUN_TYPE");
+}
+
+}  // namespace
+
 TerminalSize drawing_size(int fd) {
-  const char* name = std::getenv("TERM");
-  const bool moves = name != nullptr && *name != '\0' && std::string_view(name) != "dumb";
+  const bool moves = is_set("TERM") && std::string_view(std::getenv("TERM")) != "dumb";
   winsize size{};
-  if (!moves || isatty(fd) != 1 || ioctl(fd, TIOCGWINSZ, &size) != 0) return {};
+  if (!moves || is_notebook_cell() || isatty(fd) != 1 || ioctl(fd, TIOCGWINSZ, &size) != 0)
+    return {};
   return {size.ws_col, size.ws_row};
 }
 

@@ -186,6 +186,16 @@ class OddTerminals(unittest.TestCase):
         self.assertEqual(len([line for line in lines if "20/20" in line]), 2, lines)
         self.assertGreater(len(lines), 2)
 
+    def test_a_cell_of_a_notebook_gets_lines(self):
+        for variable in ("JPY_PARENT_PID=1", "COLAB_RELEASE_TAG=r", "KAGGLE_KERNEL_RUN_TYPE=Interactive"):
+            with self.subTest(variable=variable):
+                lines, code = self.run_on(80, "--bar-interval=0.2", WORKERS / "counter.py", "12", "0.05", environment=[variable])
+                self.assertEqual(code, 0)
+                for line in lines:
+                    self.assertRegex(line, r"^\[rank\d\] step +\d+/12 #+$")
+                self.assertEqual(len([line for line in lines if "12/12" in line]), 2, lines)
+                self.assertGreater(len(lines), 2)
+
 
 if __name__ == "__main__":
     unittest.main()
