@@ -199,6 +199,15 @@ int plan_and_run(const launcher::LaunchOptions& options, const launcher::Environ
   return run(std::move(*plan), options.log_level, command, title_room, user, node);
 }
 
+/// `words` begin with the name by which ddprun was started.
+launcher::Outcome<launcher::LaunchOptions> options_in(const std::vector<std::string>& words,
+                                                      const launcher::Environment& environment) {
+  auto options = launcher::parse_launch_options({words.begin() + 1, words.end()}, environment);
+  if (options)
+    options->logs.called_torchrun = std::filesystem::path(words.front()).filename() == "torchrun";
+  return options;
+}
+
 /// As one node of a job that a launcher on another host has started.
 int run_as_node(const std::string& socket, std::span<char> title_room,
                 const machine::UserState& user) {
@@ -207,8 +216,7 @@ int run_as_node(const std::string& socket, std::span<char> title_room,
   const auto node = launcher::become_node(socket);
   if (!node) return fail(node.error());
   const launcher::Environment environment = launcher::environment_from(environ);
-  const auto options =
-      launcher::parse_launch_options({node->command.begin() + 1, node->command.end()}, environment);
+  const auto options = options_in(node->command, environment);
   if (!options) return fail(options.error());
   return plan_and_run(
       launcher::options_on_node(*options, *node, launcher::address_of_node(ssh_connection)),
@@ -228,7 +236,7 @@ int main(int argc, char** argv) {
   const auto print = [has_stdout](const std::string& text) {
     return print_text("ddprun", text, has_stdout) ? kExitSuccess : kExitOutput;
   };
-  const auto options = launcher::parse_launch_options({argv + 1, argv + argc}, environment);
+  const auto options = options_in({argv, argv + argc}, environment);
   if (!options) return fail(options.error());
   if (const auto shown = launcher::help_on_next_word(options->word_behind_help); !shown.empty())
     return print(shown);

@@ -92,10 +92,10 @@ struct ConsoleReader {
       text.append(buffer.data(), static_cast<std::size_t>(n));
       std::size_t at = 0;
       for (auto end = text.find('\n'); end != text.npos; end = text.find('\n', at)) {
-        // [default0]:00 00000001 0000000123456789012 xxx
-        const auto colon = text.find(':', at);
-        if (colon != text.npos && end - colon > kLineHead) {
-          const auto stamp = std::strtoll(text.c_str() + colon + 13, nullptr, 10);
+        // [rank0] 00 00000001 0000000123456789012 xxx
+        const auto prefix_end = text.find(' ', at);
+        if (prefix_end != text.npos && end - prefix_end > kLineHead) {
+          const auto stamp = std::strtoll(text.c_str() + prefix_end + 13, nullptr, 10);
           if (stamp > 0) delays_ms.push_back(static_cast<double>(now - stamp) / 1e6);
         }
         at = end + 1;
@@ -196,9 +196,7 @@ class Run {
     board->start = 1;
     wait_until([&] { return board->finished == load_.workers; }, "the workers do not finish");
     const std::size_t lines = (load_.bytes + settings_.line_bytes - 1) / settings_.line_bytes;
-    const std::size_t prefix = floor()  ? 0
-                               : teed() ? std::strlen("[default0]:")
-                                        : std::strlen("[rank0] ");
+    const std::size_t prefix = floor() ? 0 : std::strlen("[rank0] ");
     const std::size_t shown =
         static_cast<std::size_t>(load_.workers) * lines * (settings_.line_bytes + prefix);
     const bool counted = console.empty() && load_.target == "-" && !redirected();

@@ -143,6 +143,7 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
       check_prefix_template(logs.prefix_template, parsed.spelling("log-line-prefix-template"));
   if (!known) return known.error();
   logs.no_prefix = logs.prefix_template == kNoPrefix;
+  logs.prefix_given = !logs.prefix_template.empty() && !logs.no_prefix;
   // What this variable names and we do not know stays as it is, as under torchrun.
   if (logs.prefix_template.empty()) {
     logs.prefix_template =

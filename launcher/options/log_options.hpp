@@ -58,8 +58,10 @@ struct LogOptions {
   std::optional<std::vector<int>> console_ranks;  ///< local ranks; empty: all
   std::string console_ranks_spelling;             ///< as typed, for messages
   std::string shown_ranks_spelling;
-  std::string prefix_template;  ///< empty: not given
-  bool no_prefix = false;       ///< whole lines, and nothing before them
+  std::string prefix_template;   ///< empty: not given
+  bool prefix_given = false;     ///< by the option, so that also a single worker has it
+  bool called_torchrun = false;  ///< ddprun was started under this name
+  bool no_prefix = false;        ///< whole lines, and nothing before them
   ColourMode colour = ColourMode::automatic;
   agent::LogSettings lines;
 };

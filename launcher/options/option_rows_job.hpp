@@ -220,8 +220,7 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .placeholder = "0..3|RANK:0..3,...",
         .help = "Streams that go to files and are also shown: 1 stdout, 2 stderr, 3 both",
-        .more = "Same form as --redirects. Shown lines begin with torchrun's prefix, such as "
-                "[default0]:",
+        .more = "Same form as --redirects.",
         .default_value = "0",
         .example = "ddprun --tee=3 --log-dir=logs --nproc-per-node=2 train.py",
     },
@@ -258,8 +257,9 @@ inline constexpr std::array kJobRows = {
         .more = "${rank}, ${local_rank}, ${role_name} or ${role}, ${hostname} or ${host}, ${round} "
                 "and ${time} (HH:MM:SS.mmm, when the line came) are replaced. The variable "
                 "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE gives a template, too; other names in it "
-                "stay as they are.",
-        .default_text = "[rankN], torchrun's with --tee",
+                "stay as they are. Under the name torchrun, lines of --tee begin with its "
+                "[${role_name}${local_rank}]: instead of [rankN].",
+        .default_text = "[rankN]",
         .example =
             "ddprun --log-line-prefix-template='${time} ${rank}: ' --nproc-per-node=2 train.py",
     },

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kNullDevice = "/dev/null";
 
-// What torchrun writes before teed lines, and what we write before the others.
+// What torchrun writes before teed lines, for those who call ddprun by that name, and ours.
 constexpr std::string_view kTeePrefix = "[${role_name}${local_rank}]:";
 constexpr std::string_view kOwnPrefix = "[rank${rank}] ";
 
@@ -130,10 +130,11 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
 
   // What comes through ssh is merged with the output of other hosts.
   const bool is_alone = workers == 1 && !options.ssh_node;
-  const auto mode = options.output.value_or(is_alone ? OutputMode::raw : OutputMode::prefix);
+  const bool as_if_alone = is_alone && !options.output && !logs.prefix_given;
+  const auto mode = options.output.value_or(as_if_alone ? OutputMode::raw : OutputMode::prefix);
   OwnStreams shown{shown_mode(mode, probes.stdout_is_terminal),
                    shown_mode(mode, probes.stderr_is_terminal)};
-  if (is_alone && !options.output) shown = own_streams(probes);
+  if (as_if_alone) shown = own_streams(probes);
   for (int local_rank = 0; local_rank < workers; ++local_rank) {
     const StreamSet redirected = redirects.of(local_rank);
     const StreamSet teed = tee.of(local_rank);
@@ -155,7 +156,8 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   plan.log_folder.wanted = files && (!logs.folder.empty() || !redirects.empty() || !tee.empty());
   plan.log_folder.base = files ? logs.folder : "";
   agent.prefix_template = logs.prefix_template;
-  if (agent.prefix_template.empty()) agent.prefix_template = tee.empty() ? kOwnPrefix : kTeePrefix;
+  if (agent.prefix_template.empty())
+    agent.prefix_template = logs.called_torchrun && !tee.empty() ? kTeePrefix : kOwnPrefix;
   if (logs.no_prefix) agent.prefix_template.clear();
   const auto& node = options.ssh_node;
   agent.colour_stdout =

@@ -62,8 +62,8 @@ def _reason(error: OSError, found: pathlib.Path) -> str:
     return error.strerror or str(error)
 
 
-def become_ddprun(arguments: Sequence[str]) -> int:
-    """This process becomes the program ddprun, with this Python for its scripts. Returns an exit code only if that failed."""
+def become_ddprun(arguments: Sequence[str], name: str = "ddprun") -> int:
+    """This process becomes the program ddprun under that name, with this Python for its scripts. Returns an exit code only if that failed."""
     found = program("ddprun")
     if found is None:
         print("ddprun: the program is missing from this installation: type pip install --force-reinstall ./ddprun-*.whl", file=sys.stderr)
@@ -78,7 +78,7 @@ def become_ddprun(arguments: Sequence[str]) -> int:
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)
     try:
-        os.execv(found, ["ddprun", *arguments])
+        os.execv(found, [name, *arguments])
     except OSError as error:
         print(f"ddprun: can't start {found}: {_reason(error, found)}", file=sys.stderr)
         return 126

@@ -40,7 +40,7 @@ def start() -> None:
     arguments = launcher_arguments(getattr(sys, "orig_argv", ()))
     if arguments is not None and os.environ.get("DDPRUN_TORCHRUN") != "0":
         # Not SystemExit: Python would print that its start has failed.
-        code = become_ddprun(arguments)
+        code = become_ddprun(arguments, "torchrun")
         sys.stderr.flush()
         os._exit(code)
 

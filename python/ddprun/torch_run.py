@@ -37,12 +37,12 @@ def words_of(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> 
 def run(args: argparse.Namespace) -> NoReturn:
     """torch.distributed.run.run: this process becomes ddprun, so it does not return."""
     parser = importlib.import_module("torch.distributed.run").get_args_parser()
-    raise SystemExit(become_ddprun(words_of(args, parser)))
+    raise SystemExit(become_ddprun(words_of(args, parser), "torchrun"))
 
 
 def main(args: Optional[Sequence[str]] = None) -> NoReturn:
     """torch.distributed.run.main: this process becomes ddprun, so it does not return."""
-    raise SystemExit(become_ddprun(sys.argv[1:] if args is None else args))
+    raise SystemExit(become_ddprun(sys.argv[1:] if args is None else args, "torchrun"))
 
 
 def install() -> None:

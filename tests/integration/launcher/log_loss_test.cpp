@@ -64,9 +64,9 @@ TEST_CASE("eight teed writers lose and tear no line, in files or here") {
   std::vector<std::string> shown(8);
   std::istringstream lines(result.out);
   for (std::string line; std::getline(lines, line);) {
-    REQUIRE(line.starts_with("[default"));
-    REQUIRE(line.substr(9, 2) == "]:");
-    shown.at(static_cast<std::size_t>(line[8] - '0')) += line.substr(11) + "\n";
+    REQUIRE(line.starts_with("[rank"));
+    REQUIRE(line.substr(6, 2) == "] ");
+    shown.at(static_cast<std::size_t>(line[5] - '0')) += line.substr(8) + "\n";
   }
   for (int rank = 0; rank < 8; ++rank) {
     check_numbered(logs.text("attempt_0/" + std::to_string(rank) + "/stdout.log"), rank, kLines);
@@ -90,7 +90,7 @@ TEST_CASE("bytes that a stopped reader leaves are counted, and files have all of
   CHECK(content(folder / "status") == "0\n");
   const std::uint64_t dropped = dropped_in(content(report));
   CHECK(dropped > 0);
-  CHECK(result.out.size() + dropped == std::size_t{2} * kLines * (100 + 11));
+  CHECK(result.out.size() + dropped == std::size_t{2} * kLines * (100 + 8));
   CHECK(result.err.find("ddprun: dropped " + std::to_string(dropped) + " bytes") !=
         std::string::npos);
   check_numbered(logs.text("attempt_0/0/stdout.log"), 0, kLines);
@@ -153,7 +153,7 @@ TEST_CASE("workers that wait for a reader lose nothing") {
                                             {"numbered", std::to_string(kLines * 100)}),
                                "sleep 1; cat", job.settings(), folder);
   CHECK(dropped_in(content(report)) == 0);
-  CHECK(result.out.size() == std::size_t{2} * kLines * 111);
+  CHECK(result.out.size() == std::size_t{2} * kLines * 108);
   check_numbered(logs.text("attempt_0/1/stdout.log"), 1, kLines);
 }
 
@@ -224,8 +224,8 @@ TEST_CASE("an unread stdout affects neither stderr nor the verdict") {
     const std::string json = content(report);
     CHECK(json.find("\"evidence_text\": \"ValueError: bad lr\"") < json.find("\"victims\""));
     if (!redirection.empty()) continue;
-    CHECK(result.err.find("[default0]:IMPORTANT 0\n") != std::string::npos);
-    CHECK(result.err.find("[default0]:IMPORTANT 49\n") != std::string::npos);
+    CHECK(result.err.find("[rank0] IMPORTANT 0\n") != std::string::npos);
+    CHECK(result.err.find("[rank0] IMPORTANT 49\n") != std::string::npos);
     CHECK(result.err.find("culprit: rank 1") != std::string::npos);
   }
 }

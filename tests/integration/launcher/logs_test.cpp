@@ -31,15 +31,30 @@ TEST_CASE("redirected streams are in files by restart and local rank and not her
   CHECK(result.err.find("err") == result.err.npos);
 }
 
-TEST_CASE("teed streams are here with torchrun's prefix and whole in their files") {
+TEST_CASE("teed streams are here with a prefix and whole in their files") {
   const Logs logs;
-  const auto result = Job().run({logs.option(), "--nproc-per-node=2", "--tee=3", "--role=trainer"},
+  const auto result = Job().run({logs.option(), "--nproc-per-node=2", "--tee=3"},
                                 {"print", "out", "print-err", "err"});
   CHECK(result.status == 0);
-  CHECK(sorted_lines(result.out) == Lines{"[trainer0]:out", "[trainer1]:out"});
-  CHECK(sorted_lines(result.err) == Lines{"[trainer0]:err", "[trainer1]:err"});
+  CHECK(sorted_lines(result.out) == Lines{"[rank0] out", "[rank1] out"});
+  CHECK(sorted_lines(result.err) == Lines{"[rank0] err", "[rank1] err"});
   CHECK(logs.text("attempt_0/1/stdout.log") == "out\n");
   CHECK(logs.text("attempt_0/0/stderr.log") == "err\n");
+}
+
+TEST_CASE("under the name torchrun teed lines have its prefix, and others ours") {
+  const test::TempDir folder;
+  const std::string torchrun = (folder / "torchrun").string();
+  std::filesystem::create_symlink(test::program("ddprun"), torchrun);
+  const std::string logs = "--log-dir=" + (folder / "logs").string();
+  const auto shown = [&](const std::string& tee) {
+    return sorted_lines(test::run({torchrun, "--nproc-per-node=2", "--role=trainer", logs, tee,
+                                   test::helper("job_worker"), "print", "out"},
+                                  Job().settings())
+                            .out);
+  };
+  CHECK(shown("--tee=3") == Lines{"[trainer0]:out", "[trainer1]:out"});
+  CHECK(shown("--tee=0") == Lines{"[rank0] out", "[rank1] out"});
 }
 
 TEST_CASE("the filter keeps ranks from the console and not from their files") {
@@ -47,7 +62,7 @@ TEST_CASE("the filter keeps ranks from the console and not from their files") {
   const auto result =
       Job().run({logs.option(), "--nproc-per-node=3", "--tee=0:1,1:1", "--local-ranks-filter=0"},
                 {"print", "out"});
-  CHECK(result.out == "[default0]:out\n");
+  CHECK(result.out == "[rank0] out\n");
   CHECK(logs.text("attempt_0/1/stdout.log") == "out\n");
 }
 
@@ -56,7 +71,7 @@ TEST_CASE("lines that a duplicate filter finds are gathered with their prefix") 
   Job().run({logs.option(), "--nproc-per-node=2", "--tee=3", "--duplicate-stdout-filters=loss,,x"},
             {"print", "the loss,x is 1", "print", "loss", "print-err", "loss,x"});
   CHECK(sorted_lines(logs.text("attempt_0/filtered_stdout.log")) ==
-        Lines{"[default0]:the loss,x is 1", "[default1]:the loss,x is 1"});
+        Lines{"[rank0] the loss,x is 1", "[rank1] the loss,x is 1"});
   CHECK_FALSE(logs.has("attempt_0/filtered_stderr.log"));
 }
 
@@ -163,7 +178,7 @@ TEST_CASE("a filter finds lines that only time makes final, and they stay its ow
       {"print", "\x1b[?25lneedle here", "sleep", "3", "print-err", "needle"});
   CHECK(result.status == 0);
   CHECK(sorted_lines(logs.text("attempt_0/filtered_stdout.log")) ==
-        Lines{"[default0]:needle here", "[default1]:needle here"});
+        Lines{"[rank0] needle here", "[rank1] needle here"});
 }
 
 TEST_CASE("only the ranks of the filter are shown, and the verdict sees all of them") {
@@ -183,7 +198,7 @@ TEST_CASE("files get what the rank filter hides") {
   const Logs logs;
   const auto result = Job().run({logs.option(), "--nproc-per-node=2", "--tee=1", "--rank-filter=1"},
                                 {"print", "out"});
-  CHECK(result.out == "[default1]:out\n");
+  CHECK(result.out == "[rank1] out\n");
   CHECK(logs.text("attempt_0/0/stdout.log") == "out\n");
 }
 
@@ -301,7 +316,7 @@ TEST_CASE("lines of any length and any bytes pass through whole") {
   const std::string text = odd + std::string(1'000'000, 'y') + "\nend\n";
   CHECK(logs.text("attempt_0/0/stdout.log") == text);
   CHECK(logs.text("attempt_0/1/stdout.log") == text);
-  const std::string prefix = "[default1]:";
+  const std::string prefix = "[rank1] ";
   const std::string line = prefix + std::string(1'000'000, 'y') + "\n";
   CHECK(result.out.find(prefix + odd) != std::string::npos);
   CHECK(result.out.find(prefix + "end\n") != std::string::npos);

@@ -213,7 +213,7 @@ TEST_CASE("redirected streams go to files and teed ones to files and here") {
   CHECK(workers[2].standard_error.to_file);
   CHECK(plan.log_folder.wanted);
   CHECK(plan.log_folder.base.empty());
-  CHECK(plan.agent.prefix_template == "[${role_name}${local_rank}]:");
+  CHECK(plan.agent.prefix_template == "[rank${rank}] ");
 }
 
 TEST_CASE("a stream that is redirected and teed is teed") {
@@ -289,6 +289,19 @@ TEST_CASE("a prefix template counts for teed and for plain lines") {
   CHECK(planned({"--log-line-prefix-template=<${rank}>"}).agent.prefix_template == "<${rank}>");
   CHECK(planned({"--tee=3"}, Machine().with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "$rank:"))
             .agent.prefix_template == "$rank:");
+}
+
+TEST_CASE("a prefix that was typed is given to the lines of one worker, too") {
+  const auto mode = [](const Words& options, const Machine& machine = Machine()) {
+    return planned(options, machine).agent.workers[0].standard_output.mode;
+  };
+  CHECK(mode({"--log-line-prefix-template=<${rank}>"}) == agent::StreamMode::pipe);
+  CHECK(mode({"--log-line-prefix-template=none"}) == agent::StreamMode::inherit);
+  CHECK(mode({"--log-line-prefix-template=<${rank}>", "--output=raw"}) ==
+        agent::StreamMode::inherit);
+  // It is there for other jobs, too.
+  CHECK(mode({}, Machine().with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "x")) ==
+        agent::StreamMode::inherit);
 }
 
 TEST_CASE("lines need no prefix, and torchrun's variable may have unknown names") {
