@@ -132,7 +132,9 @@ struct AgentConfig {
 
   StdinMode standard_input = StdinMode::rank0;
   std::string prefix_template = "[rank${rank}] ";  ///< before a line; see LinePrefix
-  bool colour_stdout = false;                      ///< the prefixes there
+  bool fold_stdout = false;  ///< the same line of several workers is shown once
+  bool fold_stderr = false;
+  bool colour_stdout = false;  ///< the prefixes there
   bool colour_stderr = false;
   std::string log_folder;  ///< of this run; empty: no log files
   LogSettings logs;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "agent/streams/line_prefix.hpp"
 #include "agent/streams/terminal_text.hpp"
 
 namespace ddprun::agent {
@@ -56,6 +57,11 @@ void Console::add(int source, std::string_view prefix, std::string_view text, Li
     out.push_back('\n');
     rows_written_ += draws() ? rows_of(text_columns(prefix) + text_columns(text)) : 1;
   }
+}
+
+void Console::add_folded(LineFold& fold, bool coloured, Clock::time_point now, LogBuffer& out) {
+  while (const auto line = fold.next(now))
+    add(kSeveral, ranks_prefix(line->ranks, coloured), line->text, LineEnding::newline, out);
 }
 
 bool Console::repeats_state(int source, std::string_view text) {

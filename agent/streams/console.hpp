@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/streams/line_fold.hpp"
 #include "agent/streams/log_buffer.hpp"
 #include "agent/streams/status_area.hpp"
 #include "agent/streams/stream_text.hpp"
@@ -51,8 +52,17 @@ class Console {
   void add(int source, std::string_view prefix, std::string_view text, LineEnding ending,
            LogBuffer& out);
 
+  /// Lines of several sources that wait no longer.
+  void add_folded(LineFold& fold, bool coloured, Clock::time_point now, LogBuffer& out);
+
   /// The same for whole lines that end with newlines.
   void add_lines(int source, std::string_view prefix, std::string_view block, LogBuffer& out);
+
+  /// The source prints a line. True: it is the state of its bar that was written before.
+  bool repeats_state(int source, std::string_view text);
+
+  /// Whether the next line of the source is the end of one that is at the cursor.
+  [[nodiscard]] bool is_within_line(int source) const { return unfinished_by_ == source; }
 
   /// Bytes of the source as they are, the same for its next ones.
   void pass(int source, std::string_view bytes, LogBuffer& out);
@@ -123,6 +133,7 @@ class Console {
 
  private:
   static constexpr int kNobody = -2;
+  static constexpr int kSeveral = -3;
 
   struct Live {
     std::string prefix;
@@ -138,8 +149,6 @@ class Console {
 
   /// Takes what the source draws. False: it is as it was.
   bool take_rows(Live& live, std::vector<std::string> rows, Clock::time_point now) const;
-  /// The source prints a line. True: it is the state of its bar that was written before.
-  bool repeats_state(int source, std::string_view text);
 
   [[nodiscard]] bool may_draw(Clock::time_point now) const {
     return now >= draws_from_ && (area_.empty() || now >= drawn_at_ + kFrame);

@@ -4,6 +4,7 @@
 
 #include <ctime>
 
+#include "agent/streams/line_fold.hpp"
 #include "base/substitute.hpp"
 
 namespace ddprun::agent {
@@ -20,7 +21,19 @@ std::string clock_text(std::chrono::milliseconds since_epoch) {
                      since_epoch.count() % 1000);
 }
 
+std::string in_colour(const std::string& prefix, int rank) {
+  const auto colour = static_cast<std::size_t>(rank) % kColours.size();
+  return fmt::format("\x1b[{}m{}\x1b[0m", kColours[colour], prefix);
+}
+
 }  // namespace
+
+std::string ranks_prefix(const std::vector<int>& ranks, bool coloured) {
+  const std::string list = rank_list(ranks);
+  const std::array<Substitution, 1> names = {{{"rank", list}}};
+  const std::string prefix = substitute(kRankPrefix, names);
+  return coloured ? in_colour(prefix, ranks.front()) : prefix;
+}
 
 LinePrefix::LinePrefix(std::string text, PrefixValues values)
     : template_(std::move(text)), values_(std::move(values)) {
@@ -53,9 +66,7 @@ void LinePrefix::at(std::chrono::system_clock::time_point now) {
 
 void LinePrefix::set(std::string text) {
   plain_ = std::move(text);
-  if (plain_.empty()) return;
-  const auto colour = static_cast<std::size_t>(values_.rank) % kColours.size();
-  coloured_ = fmt::format("\x1b[{}m{}\x1b[0m", kColours[colour], plain_);
+  if (!plain_.empty()) coloured_ = in_colour(plain_, values_.rank);
 }
 
 }  // namespace ddprun::agent

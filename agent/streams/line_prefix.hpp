@@ -5,12 +5,20 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::agent {
 
 /// What `${...}` may name. `role` and `host` are short for the names that torchrun has.
 inline constexpr std::array<std::string_view, 8> kPrefixNames = {
     "rank", "local_rank", "role_name", "role", "hostname", "host", "round", "time"};
+
+/// The usual template.
+inline constexpr std::string_view kRankPrefix = "[rank${rank}] ";
+
+/// That of a line which several ranks have printed, in the colour of the first. Ranks in their
+/// order.
+std::string ranks_prefix(const std::vector<int>& ranks, bool coloured);
 
 /// Of one worker in one round.
 struct PrefixValues {

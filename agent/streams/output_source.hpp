@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct OutputSource {
   LinePrefix prefix;
   bool coloured = false;          ///< the prefix, on the console
   bool to_console = true;         ///< shown
+  std::optional<int> folds_as;    ///< its rank: lines that others print, too, are shown once
   bool verbatim = false;          ///< as it comes: no lines, no prefixes, every byte at once
   std::shared_ptr<LogFile> file;  ///< gets every byte as the worker wrote it; null: none
   std::shared_ptr<LogFile>

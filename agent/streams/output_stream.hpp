@@ -72,9 +72,10 @@ struct OutputStream {
 
 /// Where the lines of one stream go while some bytes of it are looked at.
 struct LineSink {
-  /// `shown` gets what the console shall show of it; null `kept`: its last lines are not wanted.
-  LineSink(OutputStream& of, Console& merged, LogBuffer& shown, StreamTail* kept)
-      : stream(of), tail(kept), console(merged) {
+  /// `shown` gets what the console shall show of it, `held` what may be folded; null `kept`: its
+  /// last lines are not wanted.
+  LineSink(OutputStream& of, Console& merged, LineFold& held, LogBuffer& shown, StreamTail* kept)
+      : stream(of), tail(kept), console(merged), fold(held) {
     OutputSource& source = of.source;
     const auto now = source.prefix.has_time() ? std::chrono::system_clock::now()
                                               : std::chrono::system_clock::time_point{};
@@ -84,7 +85,12 @@ struct LineSink {
   }
 
   void lines(std::string_view block) {
-    if (out != nullptr) console.add_lines(stream.id, prefix, block, *out);
+    if (out != nullptr && stream.source.folds_as) {
+      for (std::string_view rest = block; !rest.empty(); rest.remove_prefix(rest.find('\n') + 1))
+        show(rest.substr(0, rest.find('\n')), LineEnding::newline);
+    } else if (out != nullptr) {
+      console.add_lines(stream.id, prefix, block, *out);
+    }
     if (tail != nullptr) {
       tail->add_lines(block);
       note_shown();
@@ -98,16 +104,31 @@ struct LineSink {
   }
 
   void line(std::string_view text, LineEnding ending) {
-    if (out != nullptr) console.add(stream.id, prefix, text, ending, *out);
+    if (out != nullptr) show(text, ending);
     if (stream.source.filtered_file) filter(text);
     if (tail == nullptr || text.empty()) return;
     tail->add(text);
     note_shown();
   }
 
+  void show(std::string_view text, LineEnding ending) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto rank = stream.source.folds_as;
+    if (rank && ending == LineEnding::newline && !console.is_within_line(stream.id)) {
+      if (console.repeats_state(stream.id, text)) return;
+      fold.add(*rank, without_own_rank(prefix, text), now);
+      return console.add_folded(fold, stream.source.coloured, now, *out);
+    }
+    // A piece of a line, which lines of this rank must not follow that came before.
+    if (rank) fold.release(*rank);
+    if (rank) console.add_folded(fold, stream.source.coloured, now, *out);
+    console.add(stream.id, prefix, text, ending, *out);
+  }
+
   void note_shown() const {
     if (out == nullptr) return;
-    tail->shown_at = console.rows_written();
+    const auto rank = stream.source.folds_as;
+    tail->shown_at = console.rows_written() + (rank ? fold.held_until(*rank) : 0);
     tail->prefix_columns = text_columns(plain);
   }
 
@@ -129,6 +150,7 @@ struct LineSink {
   OutputStream& stream;
   StreamTail* tail;
   Console& console;
+  LineFold& fold;
   LogBuffer* out = nullptr;
   std::string_view plain;
   std::string_view prefix;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agent/streams/console.hpp"
+#include "agent/streams/line_fold.hpp"
 #include "agent/streams/log_writer.hpp"
 #include "agent/streams/output_source.hpp"
 #include "agent/streams/stream_tail.hpp"
@@ -113,7 +114,9 @@ class WorkerOutput {
     LogWriter& writer;
     std::shared_ptr<ByteOutput> output;
     Console console;
-    LogBuffer bytes = {};  // gathered until everything that can be read now has been
+    LineFold fold = {};
+    bool coloured = false;  // the prefixes
+    LogBuffer bytes = {};   // gathered until everything that can be read now has been
     std::uint64_t dropped = 0;
   };
 
@@ -144,6 +147,8 @@ class WorkerOutput {
   void end_streams();
   void note_unfinished();
   void rest();
+  void count_ranks();
+  void show_folded(std::chrono::steady_clock::time_point now);
   void put_out(Outlet& outlet);
   static void hand_over(LogWriter& writer, const std::shared_ptr<ByteOutput>& output,
                         LogBuffer& bytes, LogOrigin origin = LogOrigin::workers);

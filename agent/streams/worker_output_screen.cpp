@@ -55,6 +55,7 @@ int WorkerOutput::wait_limit(Steady::time_point now) {
       consider(*stream->partial_since + bar_interval_);
   }
   for (Outlet* outlet : {&stdout_, &stderr_}) {
+    consider(outlet->fold.due());
     if (const auto due = outlet->console.due(); due && !screen_paused_)
       consider(outlet->writer.idle() ? *due : std::max(*due, now + kBusyConsole));
   }
@@ -72,11 +73,18 @@ void WorkerOutput::look_at_unfinished(Steady::time_point now) {
     if (settles) {
       Outlet& outlet = outlet_for(stream->source.standard_error);
       const std::lock_guard lock(mutex_);
-      stream->text.settle(now, LineSink(*stream, outlet.console, outlet.bytes, tail_of(*stream)));
+      stream->text.settle(
+          now, LineSink(*stream, outlet.console, outlet.fold, outlet.bytes, tail_of(*stream)));
     }
     show_unfinished(*stream, now);
     hand_over(file_writer_, stream->source.filtered_file, stream->filtered);
   }
+}
+
+/// Lines that have waited long enough for the same of other ranks.
+void WorkerOutput::show_folded(Steady::time_point now) {
+  for (Outlet* outlet : {&stdout_, &stderr_})
+    outlet->console.add_folded(outlet->fold, outlet->coloured, now, outlet->bytes);
 }
 
 /// Gives the console what the stream may still change. A prompt goes out as it is.
@@ -91,7 +99,7 @@ void WorkerOutput::show_unfinished(OutputStream& stream, Steady::time_point now)
   if (!stream.source.shows_lines()) return;
   Outlet& outlet = outlet_for(stream.source.standard_error);
   const bool waited = stream.partial_since && now - *stream.partial_since >= kShowUnfinishedAfter;
-  LineSink sink(stream, outlet.console, outlet.bytes, nullptr);
+  LineSink sink(stream, outlet.console, outlet.fold, outlet.bytes, nullptr);
   const bool prompt =
       waited && stream.source.reads_input && stream.source.terminal && looks_like_prompt(partial);
   // Where it can't be drawn, what there is of a line is written in its place, not as a state.

@@ -114,6 +114,7 @@ bool WorkerOutput::take_events() {
   }
   if (catches_up) read_behind();
   look_at_unfinished(now);
+  show_folded(now);
   return busy;
 }
 
@@ -184,6 +185,7 @@ void WorkerOutput::take_new() {
     }
     streams_[fd] = std::move(stream);
   }
+  if (!sources.empty()) count_ranks();
   if (falls_behind) {
     for (const auto& [fd, stream] : streams_) stream->fall_behind();
   }
@@ -191,9 +193,25 @@ void WorkerOutput::take_new() {
   if (!lines.empty()) take_lines(lines);
 }
 
+/// Those of which a line may wait for the others.
+void WorkerOutput::count_ranks() {
+  for (Outlet* outlet : {&stdout_, &stderr_}) {
+    std::vector<int> ranks;
+    for (const auto& [fd, stream] : streams_) {
+      const OutputSource& source = stream->source;
+      if (&outlet_for(source.standard_error) != outlet || !source.folds_as) continue;
+      ranks.push_back(*source.folds_as);
+      outlet->coloured = source.coloured;
+    }
+    outlet->fold.set_ranks(ranks);
+  }
+}
+
 /// Lines of our own, between the workers'.
 void WorkerOutput::take_lines(const std::vector<std::string>& lines) {
   Outlet& outlet = outlet_for(true);
+  outlet.fold.release_all();
+  show_folded(Steady::now());
   put_out(outlet);
   LogBuffer ours;
   for (const std::string& line : lines)
@@ -263,11 +281,12 @@ void WorkerOutput::read(OutputStream& stream) {
       outlet.console.pass(stream.id, read_.view(), outlet.bytes);
     std::unique_lock lock(mutex_, std::defer_lock);
     if (keep) lock.lock();
-    LineSink sink(stream, outlet.console, outlet.bytes, tail_of(stream));
+    LineSink sink(stream, outlet.console, outlet.fold, outlet.bytes, tail_of(stream));
     const auto now = Steady::now();
     if (stream.text.in_prompt() && is_no_prompt(read_.view())) stream.text.end_prompt(sink);
     stream.text.feed(read_.view(), now, sink);
     if (ended) stream.text.finish(sink);
+    if (ended && stream.source.folds_as) outlet.fold.release(*stream.source.folds_as);
     if (lock) lock.unlock();
     show_unfinished(stream, now);
   }
@@ -298,6 +317,7 @@ void WorkerOutput::end_streams() {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     streams_.erase(fd);
   }
+  count_ranks();
   const std::lock_guard lock(mutex_);
   note_unfinished();
   open_ -= ended_.size();

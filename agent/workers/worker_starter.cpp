@@ -85,6 +85,8 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
   source.prefix = std::move(prefix);
   source.reads_input = gets_stdin(local_rank);
   source.coloured = source.standard_error ? config_.colour_stderr : config_.colour_stdout;
+  if (source.standard_error ? config_.fold_stderr : config_.fold_stdout)
+    source.folds_as = round.first_rank + local_rank;
   source.to_console = settings.to_console;
   source.verbatim = settings.mode == StreamMode::copy;
   if (settings.to_file) add_files(source, round);

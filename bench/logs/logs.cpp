@@ -35,6 +35,7 @@ void measure_bursts(const Settings& settings) {
   Way ways[] = {{"own files (--redirects=3)", "--redirects=3", ""},
                 {"floor, console is a pipe", "floor", ""},
                 {"--tee=3, console is a pipe", "--tee=3", ""},
+                {"--fold=always, console is a pipe", "--fold=always", ""},
                 {"floor, console is /dev/null", "floor", "/dev/null"},
                 {"--tee=3, console is /dev/null", "--tee=3", "/dev/null"}};
   for (int round = 0; round < settings.rounds; ++round) {

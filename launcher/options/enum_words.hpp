@@ -55,6 +55,11 @@ constexpr auto words_for(OutputMode) {
   return std::array{Word{prefix, "prefix"}, Word{raw, "raw"}, Word{pty, "pty"}, Word{pipe, "pipe"}};
 }
 
+constexpr auto words_for(FoldMode) {
+  using enum FoldMode;
+  return std::array{Word{automatic, "auto"}, Word{always, "always"}, Word{off, "off"}};
+}
+
 constexpr auto words_for(ColourMode) {
   using enum ColourMode;
   return std::array{Word{automatic, "auto"}, Word{always, "always"}, Word{never, "never"}};

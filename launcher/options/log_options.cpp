@@ -156,6 +156,7 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
     logs.shown_ranks_spelling = parsed.spelling("rank-filter");
   }
   logs.colour = colour_mode(choice<ColourMode>(parsed, "color"), environment);
+  logs.fold = choice<FoldMode>(parsed, "fold");
   logs.lines.policy = choice<agent::LogPolicy>(parsed, "log-policy");
   if (const std::string size = parsed.text("log-max-size"); !size.empty()) {
     const auto bytes = parse_bytes(size, parsed.spelling("log-max-size"));

@@ -51,6 +51,9 @@ Outcome<bool> check_prefix_template(std::string_view text, const std::string& sp
 enum class ColourMode { automatic, always, never };
 ColourMode colour_mode(ColourMode asked, const Environment& environment);
 
+/// --fold: where the same line of several workers is shown once.
+enum class FoldMode { automatic, always, off };
+
 struct LogOptions {
   std::string folder;  ///< empty: not given; /dev/null: no files wanted
   StreamMap redirects;
@@ -63,6 +66,7 @@ struct LogOptions {
   bool called_torchrun = false;  ///< ddprun was started under this name
   bool no_prefix = false;        ///< whole lines, and nothing before them
   ColourMode colour = ColourMode::automatic;
+  FoldMode fold = FoldMode::automatic;
   agent::LogSettings lines;
 };
 

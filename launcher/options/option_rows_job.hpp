@@ -264,6 +264,17 @@ inline constexpr std::array kJobRows = {
             "ddprun --log-line-prefix-template='${time} ${rank}: ' --nproc-per-node=2 train.py",
     },
     OptionRow{
+        .name = "fold",
+        .type = ValueType::choice,
+        .choices = choices<FoldMode>,
+        .group = OptionGroup::streams,
+        .help = "Show a line that several workers print once: [rank0-7] text",
+        .more = "A line waits for the other workers for 50 ms at most. auto: on a terminal. Lines "
+                "with --log-line-prefix-template, and those of log files, are never folded.",
+        .default_value = "auto",
+        .example = "ddprun --fold=always --nproc-per-node=8 train.py > log",
+    },
+    OptionRow{
         .name = "color",
         .aliases = "colour",
         .type = ValueType::choice,

@@ -1,6 +1,7 @@
 // Where the workers' output goes: here, to files, or both.
 #include <algorithm>
 
+#include "agent/streams/line_prefix.hpp"
 #include "launcher/plan/plan_parts.hpp"
 
 namespace ddprun::launcher {
@@ -12,9 +13,8 @@ namespace {
 
 constexpr std::string_view kNullDevice = "/dev/null";
 
-// What torchrun writes before teed lines, for those who call ddprun by that name, and ours.
+// What torchrun writes before teed lines, for those who call ddprun by that name.
 constexpr std::string_view kTeePrefix = "[${role_name}${local_rank}]:";
-constexpr std::string_view kOwnPrefix = "[rank${rank}] ";
 
 /// How a stream that is only shown reaches us.
 StreamMode shown_mode(OutputMode mode, bool terminal) {
@@ -157,8 +157,12 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   plan.log_folder.base = files ? logs.folder : "";
   agent.prefix_template = logs.prefix_template;
   if (agent.prefix_template.empty())
-    agent.prefix_template = logs.called_torchrun && !tee.empty() ? kTeePrefix : kOwnPrefix;
+    agent.prefix_template = logs.called_torchrun && !tee.empty() ? kTeePrefix : agent::kRankPrefix;
   if (logs.no_prefix) agent.prefix_template.clear();
+  const bool folds = logs.fold != FoldMode::off && agent.prefix_template == agent::kRankPrefix;
+  const bool always_folds = logs.fold == FoldMode::always;
+  agent.fold_stdout = folds && (always_folds || probes.stdout_is_terminal);
+  agent.fold_stderr = folds && (always_folds || probes.stderr_is_terminal);
   const auto& node = options.ssh_node;
   agent.colour_stdout =
       coloured(logs.colour, node ? node->stdout_is_terminal : probes.stdout_is_terminal);

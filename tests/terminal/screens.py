@@ -119,7 +119,7 @@ def agent_of(warden):
 
 
 def ddprun(workers, *words):
-    return [BIN / "ddprun", f"--nproc_per_node={workers}", *words]
+    return [BIN / "ddprun", f"--nproc_per_node={workers}", "--fold=off", *words]
 
 
 def with_python(python):

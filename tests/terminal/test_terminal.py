@@ -178,6 +178,12 @@ class OddTerminals(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertEqual(len(lines), 2, lines)
 
+    def test_a_line_of_all_workers_is_shown_once(self):
+        lines, code = self.run_on(80, "--fold=auto", "/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do echo same; sleep 0.02; done; echo end of $RANK")
+        self.assertEqual(code, 0)
+        self.assertIn("[rank0-1] same", lines)
+        self.assertEqual(sorted(line for line in lines if "end" in line), ["[rank0] end of 0", "[rank1] end of 1"])
+
     def test_a_dumb_terminal_gets_lines(self):
         lines, code = self.run_on(80, "--bar-interval=0.3", WORKERS / "counter.py", "20", "0.05", environment=["TERM=dumb"])
         self.assertEqual(code, 0)

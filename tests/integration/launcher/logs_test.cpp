@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <sstream>
 
 #include "tests/integration/launcher/logs.hpp"
 #include "tests/support/job.hpp"
@@ -40,6 +42,35 @@ TEST_CASE("teed streams are here with a prefix and whole in their files") {
   CHECK(sorted_lines(result.err) == Lines{"[rank0] err", "[rank1] err"});
   CHECK(logs.text("attempt_0/1/stdout.log") == "out\n");
   CHECK(logs.text("attempt_0/0/stderr.log") == "err\n");
+}
+
+TEST_CASE("the same line of several workers is shown once, and the order of each one's stays") {
+  const Logs logs;
+  const auto result = Job().run(
+      {logs.option(), "--nproc-per-node=3", "--fold=always", "--tee=1", "/bin/sh", "-c",
+       "i=0; while [ $i -lt 50 ]; do echo all; echo I am $RANK; sleep 0.02; i=$((i+1)); done;"
+       " printf 'no newline'"},
+      {});
+  CHECK(result.status == 0);
+  std::map<std::string, std::string> shown;
+  int folded = 0;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto end = line.find("] ");
+    REQUIRE(line.starts_with("[rank"));
+    const std::string ranks = line.substr(5, end - 5);
+    folded += ranks.size() > 1 ? 1 : 0;
+    for (const std::string rank : {"0", "1", "2"}) {
+      if (ranks == "0-2" || ranks.find(rank) != std::string::npos)
+        shown[rank] += line.substr(end + 2) + "\n";
+    }
+  }
+  CHECK(folded > 0);
+  for (const std::string rank : {"0", "1", "2"}) {
+    const std::string file = logs.text("attempt_0/" + rank + "/stdout.log");
+    CHECK(file.ends_with("I am " + rank + "\nno newline"));
+    CHECK(shown[rank] == file + "\n");
+  }
 }
 
 TEST_CASE("under the name torchrun teed lines have its prefix, and others ours") {

@@ -12,7 +12,7 @@ using test::state_of;
 
 TEST_CASE("one Ctrl-C on a terminal reaches every worker once and ends the job with 130") {
   const std::string mark = test::unique_mark();
-  OnTerminal terminal(test::Job::command({"--nproc-per-node=2", "--grace-period=0.5"},
+  OnTerminal terminal(test::Job::command({"--nproc-per-node=2", "--fold=off", "--grace-period=0.5"},
                                          {"signals", "print", "ready", "sleep", "60"}),
                       mark);
   REQUIRE(terminal.wait_for("[rank0] ready"));
@@ -28,7 +28,7 @@ TEST_CASE("one Ctrl-C on a terminal reaches every worker once and ends the job w
 
 TEST_CASE("a second Ctrl-C kills at once") {
   const std::string mark = test::unique_mark();
-  OnTerminal terminal(test::Job::command({"--nproc-per-node=2", "--grace-period=600"},
+  OnTerminal terminal(test::Job::command({"--nproc-per-node=2", "--fold=off", "--grace-period=600"},
                                          {"signals", "print", "ready", "sleep", "60"}),
                       mark);
   REQUIRE(terminal.wait_for("[rank0] ready"));
@@ -46,7 +46,7 @@ TEST_CASE("a second Ctrl-C kills at once") {
 
 TEST_CASE("workers under a terminal see a terminal") {
   const std::string mark = test::unique_mark();
-  OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",
+  OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "--fold=off", "/bin/sh", "-c",
                        "test -t 1 && test -t 2 && echo tty"},
                       mark);
   CHECK(terminal.wait() == 0);
@@ -55,7 +55,7 @@ TEST_CASE("workers under a terminal see a terminal") {
 
 TEST_CASE("workers' terminals follow the size of ours, less the prefix") {
   const std::string mark = test::unique_mark();
-  OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",
+  OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "--fold=off", "/bin/sh", "-c",
                        "echo ready; while [ \"$(stty size <&2)\" != '33 103' ]; do sleep 0.02; "
                        "done; echo resized"},
                       mark);
@@ -68,7 +68,7 @@ TEST_CASE("workers' terminals follow the size of ours, less the prefix") {
 
 TEST_CASE("while workers are slow to stop the remaining time is printed") {
   const std::string mark = test::unique_mark();
-  OnTerminal terminal(test::Job::command({"--nproc-per-node=2", "--grace-period=6"},
+  OnTerminal terminal(test::Job::command({"--nproc-per-node=2", "--fold=off", "--grace-period=6"},
                                          {"signals", "print", "ready", "rank", "0", "sleep", "60"}),
                       mark);
   REQUIRE(terminal.wait_for("[rank0] ready"));
@@ -82,8 +82,8 @@ TEST_CASE("Ctrl-Z stops the workers and then ddprun, and fg continues both") {
   const std::string mark = test::unique_mark();
   OnTerminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, mark);
   std::string command = "PS1='prompt'; ";
-  for (const std::string& word :
-       test::Job::command({"--nproc-per-node=2"}, {"signals", "print", "ready", "sleep", "60"})) {
+  for (const std::string& word : test::Job::command({"--nproc-per-node=2", "--fold=off"},
+                                                    {"signals", "print", "ready", "sleep", "60"})) {
     command += "'" + word + "' ";
   }
   terminal.type(command + "\n");

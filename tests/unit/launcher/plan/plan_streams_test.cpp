@@ -291,6 +291,25 @@ TEST_CASE("a prefix template counts for teed and for plain lines") {
             .agent.prefix_template == "$rank:");
 }
 
+TEST_CASE(
+    "lines are folded on a terminal, or where the user wants it, but for those of a template") {
+  Machine terminal;
+  terminal.terminals = true;
+  const auto folds = [](const Words& options, const Machine& machine) {
+    const auto plan = planned(options, machine);
+    return std::pair(plan.agent.fold_stdout, plan.agent.fold_stderr);
+  };
+  const Machine pipe;
+  CHECK(folds({"--nproc-per-node=2"}, terminal) == std::pair(true, false));
+  CHECK(folds({"--nproc-per-node=2"}, pipe) == std::pair(false, false));
+  CHECK(folds({"--nproc-per-node=2", "--fold=always"}, pipe) == std::pair(true, true));
+  CHECK(folds({"--nproc-per-node=2", "--fold=off"}, terminal) == std::pair(false, false));
+  for (const std::string text : {"none", "${rank}: "}) {
+    CHECK(folds({"--nproc-per-node=2", "--fold=always", "--log-line-prefix-template=" + text},
+                pipe) == std::pair(false, false));
+  }
+}
+
 TEST_CASE("a prefix that was typed is given to the lines of one worker, too") {
   const auto mode = [](const Words& options, const Machine& machine = Machine()) {
     return planned(options, machine).agent.workers[0].standard_output.mode;
