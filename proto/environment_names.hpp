@@ -30,6 +30,7 @@ inline constexpr const char* kOmpNumThreads = "OMP_NUM_THREADS";
 inline constexpr const char* kCudaVisibleDevices = "CUDA_VISIBLE_DEVICES";
 inline constexpr const char* kGlooInterface = "GLOO_SOCKET_IFNAME";
 inline constexpr const char* kPythonUnbuffered = "PYTHONUNBUFFERED";
+inline constexpr const char* kPythonBreakpoint = "PYTHONBREAKPOINT";
 
 inline constexpr const char* kRound = "DDPRUN_ROUND";  ///< number of the round, from 0
 inline constexpr const char* kEpoch = "DDPRUN_EPOCH";  ///< rounds are numbered within it

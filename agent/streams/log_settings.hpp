@@ -13,6 +13,10 @@ namespace ddprun::agent {
 /// Which workers get our standard input; the others get /dev/null.
 enum class StdinMode { rank0, all, none };
 
+constexpr bool gets_stdin(StdinMode mode, int local_rank) {
+  return mode == StdinMode::all || (mode == StdinMode::rank0 && local_rank == 0);
+}
+
 /// When the queue to the console or to the files is full.
 enum class LogPolicy {
   automatic,  ///< wait for one that is slow, and drop when it is stuck; a terminal: as `drop`

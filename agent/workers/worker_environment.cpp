@@ -34,6 +34,17 @@ std::string signal_names(const std::vector<int>& signals) {
   return names;
 }
 
+/// Its debugger would read the end of /dev/null and end the worker, and with it the job.
+bool passes_breakpoints(StdinMode mode, int local_rank) {
+  return mode == StdinMode::rank0 && !gets_stdin(mode, local_rank);
+}
+
+/// Python finds no function of this name: breakpoint() then warns with it, once for each place, and
+/// does not stop (PEP 553). No dot: what is before one is imported.
+std::string breakpoint_text(int rank) {
+  return fmt::format("rank {} does not stop here: it has no stdin (ddprun --stdin=all)", rank);
+}
+
 }  // namespace
 
 std::string error_file(const AgentConfig& config, const proto::Round& round, int local_rank) {
@@ -91,6 +102,10 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
   set.emplace_back(env::kSignalsToHandle, signal_names(config.stop.signals));
   if (worker.omp_threads) set.emplace_back(env::kOmpNumThreads, number(*worker.omp_threads));
   if (config.set_python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
+  if (passes_breakpoints(config.standard_input, local_rank) &&
+      !has(inherited, env::kPythonBreakpoint)) {
+    set.emplace_back(env::kPythonBreakpoint, breakpoint_text(round.first_rank + local_rank));
+  }
   if (worker.cuda_visible_devices)
     set.emplace_back(env::kCudaVisibleDevices, *worker.cuda_visible_devices);
   if (const std::string file = timer_file(config); !file.empty())

@@ -83,7 +83,7 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
   source.standard_error = fd == STDERR_FILENO;
   source.terminal = terminal;
   source.prefix = std::move(prefix);
-  source.reads_input = gets_stdin(local_rank);
+  source.reads_input = gets_stdin(config_.standard_input, local_rank);
   source.coloured = source.standard_error ? config_.colour_stderr : config_.colour_stdout;
   if (source.standard_error ? config_.fold_stderr : config_.fold_stdout)
     source.folds_as = round.first_rank + local_rank;
@@ -92,11 +92,6 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
   if (settings.to_file) add_files(source, round);
   const int workers = pair->workers.get();
   return {workers, std::move(pair->workers), std::move(source)};
-}
-
-bool WorkerStarter::gets_stdin(int local_rank) const {
-  return config_.standard_input == StdinMode::all ||
-         (config_.standard_input == StdinMode::rank0 && local_rank == 0);
 }
 
 /// A log that can't be written does not keep the worker from running: its output comes here then.
@@ -170,12 +165,13 @@ Result<machine::SpawnedProcess> WorkerStarter::start(const proto::Round& round, 
       inherited_environment_,
       worker_environment(config_, round, local_rank, job_socket, inherited_environment_));
   // Some programs ask the terminal at their stdin for its width, and that one is ours.
-  if (err.ours.terminal && gets_stdin(local_rank) && isatty(STDIN_FILENO) == 1) {
+  const bool has_stdin = gets_stdin(config_.standard_input, local_rank);
+  if (err.ours.terminal && has_stdin && isatty(STDIN_FILENO) == 1) {
     const int columns = columns_of(err.ours.fd.get());
     if (columns > 0 && std::getenv("COLUMNS") == nullptr)
       request.environment.push_back("COLUMNS=" + std::to_string(columns));
   }
-  request.stdin_fd = gets_stdin(local_rank) ? STDIN_FILENO : null_.get();
+  request.stdin_fd = has_stdin ? STDIN_FILENO : null_.get();
   request.stdout_fd = out.fd;
   request.stderr_fd = err.fd;
   auto process = machine::spawn(request, user_);

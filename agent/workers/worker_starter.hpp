@@ -38,7 +38,6 @@ class WorkerStarter {
   };
   WorkerStream make_stream(const StreamSettings& settings, int fd, const proto::Round& round,
                            int local_rank);
-  [[nodiscard]] bool gets_stdin(int local_rank) const;
   [[nodiscard]] bool share_a_stream(const StreamSettings& out, const StreamSettings& err) const;
   StreamSettings settings_for(StreamSettings settings, int fd, int rank) const;
   WorkerStream log_file_stream(int fd, const proto::Round& round, int local_rank) const;

@@ -58,6 +58,7 @@ STREAMS = [
     ("descriptors/[12]", text(r"/.+/output"), only("pipe"), "ddprun makes whole lines of them; --output=raw does not"),
     ("environment/PYTHONUNBUFFERED", only(None), only("1"), "with such pipes: for Python that a worker starts"),
     ("descriptors/0", text(r"/.+/input"), only("/dev/null"), "stdin is rank 0's; --stdin=all shares it"),
+    ("environment/PYTHONBREAKPOINT", only(None), text(r"rank \d+ does not stop here.*"), "it has no stdin: rank 0 stops alone"),
 ]
 
 # Where SIGHUP was ignored.

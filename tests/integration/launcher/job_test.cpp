@@ -18,6 +18,7 @@
 #include "proto/frame.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/job.hpp"
+#include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun;
@@ -195,6 +196,22 @@ TEST_CASE("stdin goes to rank 0, to all or to none") {
             Job()
                 .run({"--nproc-per-node=2", "--stdin=none"}, {"stdin", "print", "end"}, "x\n")
                 .out) == Lines{"[rank0] end", "[rank1] end"});
+}
+
+TEST_CASE("breakpoint() stops rank 0 alone, and says so where the others go on") {
+  if (test::run({"/usr/bin/env", "python3", "-c", ""}).status != 0) test::skip("no python3");
+  Job job;
+  const auto result = test::run(
+      {test::program("ddprun"), "--nproc-per-node=2", "--no-python", "/usr/bin/env", "python3",
+       "-c",
+       "rank = __import__('os').environ['RANK']\nfor _ in '12': breakpoint()\nprint('done', rank)"},
+      job.settings("p 'rank', rank, 40 + 2\nc\nc\n"));
+  CHECK(result.status == 0);
+  CHECK_THAT(result.out, Contains("('rank', '0', 42)") && Contains("done 0\n") &&
+                             Contains("[rank1] done 1\n") && !Contains("[rank1] (Pdb)"));
+  const std::string warning = "rank 1 does not stop here: it has no stdin (ddprun --stdin=all)";
+  CHECK_THAT(result.err, Contains(warning));
+  CHECK(result.err.find(warning) == result.err.rfind(warning));
 }
 
 TEST_CASE("lines of many workers come whole and none is lost") {

@@ -87,8 +87,20 @@ TEST_CASE("a worker gets torchrun's whole contract") {
       {"DDPRUN_EPOCH", "2"},
       {"DDPRUN_PROGRESS_FILE", "/tmp/x/round_3_local_rank_1_progress"},
       {"DDPRUN_SOCKET", "@ddprun/0/run7"},
+      {"PYTHONBREAKPOINT", "rank 5 does not stop here: it has no stdin (ddprun --stdin=all)"},
   };
   CHECK(of(two_workers(), second_node(), 1) == expected);
+}
+
+TEST_CASE("breakpoint() stops ranks that have stdin, or where the user wants another debugger") {
+  agent::AgentConfig config = two_workers();
+  CHECK(of(config, second_node(), 0).count("PYTHONBREAKPOINT") == 0);
+  CHECK(of(config, second_node(), 1, {"PYTHONBREAKPOINT=web_pdb.set_trace"})
+            .count("PYTHONBREAKPOINT") == 0);
+  for (const auto mode : {agent::StdinMode::all, agent::StdinMode::none}) {
+    config.standard_input = mode;
+    CHECK(of(config, second_node(), 1).count("PYTHONBREAKPOINT") == 0);
+  }
 }
 
 TEST_CASE("variables of the user stay where torchrun leaves them") {
