@@ -26,6 +26,7 @@
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
 #include "warden/agent_deadline.hpp"
+#include "warden/background_input.hpp"
 #include "warden/fence_deadline.hpp"
 #include "warden/process_title.hpp"
 #include "warden/warden_signals.hpp"
@@ -52,12 +53,14 @@ void say(const std::string& line) {
 class Warden {
  public:
   Warden(const WardenSettings& settings, pid_t agent, UniqueFd link,
-         std::optional<machine::GuardedCgroup> cgroup, std::optional<LeasePage> lease)
+         std::optional<machine::GuardedCgroup> cgroup, std::optional<LeasePage> lease,
+         std::optional<BackgroundInput> input)
       : settings_(settings),
         agent_(agent),
         link_(std::move(link)),
         cgroup_(std::move(cgroup)),
         lease_(std::move(lease)),
+        input_(std::move(input)),
         deadline_(settings.stop.grace_period + settings.stop.kill_timeout + kStuckMargin) {}
 
   int run(const sigset_t& watched) {
@@ -66,6 +69,7 @@ class Warden {
       wait();
       take_signals();
       take_notes();
+      if (input_ && !input_->pass_on()) input_.reset();
       if (const auto code = agent_exit()) return *code;
       look_at_agent();
       reap_strangers();
@@ -98,7 +102,8 @@ class Warden {
     fence_timer_.set(fence_.wake_until() ? std::nullopt : fence_.at(lease_end()));
     pollfd ears[] = {{signals_.get(), POLLIN, 0},
                      {link_.get(), POLLIN, 0},
-                     {fence_timer_.descriptor(), POLLIN, 0}};
+                     {fence_timer_.descriptor(), POLLIN, 0},
+                     input_ ? input_->ready() : pollfd{-1, 0, 0}};
     if (agent_said_all_) ears[1].fd = -1;
     timespec left{};
     auto deadline = deadline_.next();
@@ -266,6 +271,7 @@ class Warden {
   FenceDeadline fence_;
   BootTimer fence_timer_;
   HeldConnection connection_;
+  std::optional<BackgroundInput> input_;  // none: workers have the job's, or it has ended
   UniqueFd signals_;
   bool agent_said_all_ = false;
   bool pausing_ = false;  // SIGTSTP came, and no SIGCONT after it
@@ -324,10 +330,6 @@ bool prepare(machine::ContainmentLevel level, bool may_go_without,
   _exit(kExitInternal);  // never reached: the agent ends its process itself
 }
 
-}  // namespace
-
-namespace {
-
 int guard_agent(const WardenSettings& settings, const std::function<void(WardenLink)>& agent_main) {
   // The process that started us may ignore it, and then no child could be waited for; workers get
   // their disposition back.
@@ -358,6 +360,8 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
   }
   UniqueFd agents_end(ends[0]);
   UniqueFd wardens_end(ends[1]);
+  std::optional<BackgroundInput> input;
+  if (settings.reads_input) input = BackgroundInput::replace_stdin();
   const pid_t warden = getpid();
   const pid_t agent = fork();
   if (agent < 0) {
@@ -368,12 +372,14 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
   }
   if (agent == 0) {
     wardens_end.reset();
+    input.reset();
     become_agent(settings, warden, std::move(agents_end), cgroup ? &cgroup->cgroup() : nullptr,
                  std::move(lease), agent_main);
   }
   agents_end.reset();
   restore_others(settings.stop);
-  return Warden(settings, agent, std::move(wardens_end), std::move(cgroup), std::move(lease))
+  return Warden(settings, agent, std::move(wardens_end), std::move(cgroup), std::move(lease),
+                std::move(input))
       .run(watched);
 }
 

@@ -17,7 +17,8 @@ struct WardenSettings {
   machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
   bool cgroup_optional = false;  ///< level cgroup: where none can be made, tree will do
   machine::StopSettings stop;
-  bool has_lease = false;  ///< of several nodes: workers may run as long as the agent's lease says
+  bool reads_input = true;  ///< a worker gets our standard input
+  bool has_lease = false;   ///< of several nodes: workers may run as long as the agent's lease says
   std::string run_directory;   ///< removed at the end; empty: there is none
   std::span<char> title_room;  ///< for the agent's title, see process_title.hpp
 };

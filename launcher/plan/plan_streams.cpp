@@ -115,6 +115,7 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   const auto workers = static_cast<int>(plan.agent.workers.size());
   agent::AgentConfig& agent = plan.agent;
   agent.standard_input = options.standard_input;
+  plan.warden.reads_input = options.standard_input != StdinMode::none;
   agent.logs = logs.lines;
   // torchrun's rule: /dev/null as the folder means no files, and the console stays as it is.
   const bool files = logs.folder != kNullDevice;

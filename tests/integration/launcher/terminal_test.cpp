@@ -78,6 +78,50 @@ TEST_CASE("while workers are slow to stop the remaining time is printed") {
   CHECK(terminal.wait() == 130);
 }
 
+TEST_CASE("a job in the background leaves the shell its line, and reads after fg") {
+  const std::string workers = GENERATE("1", "2");
+  const std::string mark = test::unique_mark();
+  OnTerminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, mark);
+  terminal.type("'" + test::program("ddprun") + "' --nproc-per-node=" + workers +
+                " /bin/sh -c '[ $RANK = 1 ] && exec sleep 60; printf \"as%s\\n\" ks; "
+                "read x && echo \"answer:$x.\"; read x || echo at its \"en\"d; sleep 60' &\n");
+  REQUIRE(terminal.wait_for("asks"));
+  terminal.type("echo typed-$((40+2))\n");
+  CHECK(terminal.wait_for("typed-42"));
+  terminal.type("fg\n");
+  // The shell may read until it has put the job in front.
+  CHECK(test::eventually([&] {
+    terminal.type(":\n");
+    return terminal.wait_for("answer::.", 150ms);
+  }));
+  CHECK(terminal.shown.find("answer:echo") == std::string::npos);
+  terminal.type("\x03");
+  CHECK(test::eventually([&] { return named("ddprun", mark).empty(); }));
+  terminal.type("exit\n");
+  CHECK(terminal.wait() >= 0);
+  CHECK(nothing_left(mark));
+}
+
+TEST_CASE("the end of input reaches a job that was started in the background") {
+  const std::string mark = test::unique_mark();
+  OnTerminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, mark);
+  terminal.type("'" + test::program("ddprun") +
+                "' /bin/sh -c 'printf \"as%s\\n\" ks; cat; echo \"at its e\"nd' &\n");
+  REQUIRE(terminal.wait_for("asks"));
+  terminal.type("fg\n");
+  REQUIRE(test::eventually([&] {
+    terminal.type("echo in-$((20+3))\n");
+    return test::count(terminal.shown, "echo in-$((20+3))\r\necho in-$((20+3))\r\n") > 0 ||
+           terminal.wait_for("echo in-$((20+3))\r\necho in-$((20+3))\r\n", 150ms);
+  }));
+  terminal.type("\x04");
+  CHECK(terminal.wait_for("at its end"));
+  CHECK(test::eventually([&] { return named("ddprun", mark).empty(); }));
+  terminal.type("exit\n");
+  CHECK(terminal.wait() >= 0);
+  CHECK(nothing_left(mark));
+}
+
 TEST_CASE("Ctrl-Z stops the workers and then ddprun, and fg continues both") {
   const std::string mark = test::unique_mark();
   OnTerminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, mark);

@@ -1,0 +1,74 @@
+#include "warden/background_input.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace ddprun::warden {
+namespace {
+
+constexpr std::size_t kLineBytesMax = 4096;  // of a terminal
+
+bool is_background_terminal() {
+  const pid_t foreground = tcgetpgrp(STDIN_FILENO);  // fails unless it is our session's terminal
+  return foreground >= 0 && foreground != getpgrp();
+}
+
+/// Readable as long as something new has been typed since the last epoll_wait.
+UniqueFd watch_typing(int terminal) {
+  UniqueFd edges(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  if (!edges || epoll_ctl(edges.get(), EPOLL_CTL_ADD, terminal, &event) != 0) return {};
+  return edges;
+}
+
+}  // namespace
+
+std::optional<BackgroundInput> BackgroundInput::replace_stdin() {
+  if (!is_background_terminal()) return std::nullopt;
+  UniqueFd terminal(open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  UniqueFd edges = terminal ? watch_typing(terminal.get()) : UniqueFd();
+  int ends[2];
+  if (!edges || pipe2(ends, O_CLOEXEC) != 0) {
+    // Another user's terminal, as under su: better no input than the shell's.
+    const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    dup2(null.get(), STDIN_FILENO);
+    return std::nullopt;
+  }
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
+  dup2(read_end.get(), STDIN_FILENO);
+  return BackgroundInput(std::move(terminal), std::move(edges), std::move(write_end));
+}
+
+BackgroundInput::BackgroundInput(UniqueFd terminal, UniqueFd edges, UniqueFd pipe)
+    : terminal_(std::move(terminal)), edges_(std::move(edges)), pipe_(std::move(pipe)) {}
+
+pollfd BackgroundInput::ready() const {
+  return waiting_.empty() ? pollfd{edges_.get(), POLLIN, 0} : pollfd{pipe_.get(), POLLOUT, 0};
+}
+
+bool BackgroundInput::pass_on() {
+  epoll_event edge{};
+  epoll_wait(edges_.get(), &edge, 1, 0);  // before the read: what comes after it is a new edge
+  while (true) {
+    while (!waiting_.empty()) {
+      const ssize_t written = write(pipe_.get(), waiting_.data(), waiting_.size());
+      if (written < 0) return errno == EAGAIN || errno == EINTR;
+      waiting_.erase(0, static_cast<std::size_t>(written));
+    }
+    std::array<char, kLineBytesMax> line;
+    // In the background the kernel refuses (EIO), because SIGTTIN is blocked, and takes nothing.
+    const ssize_t bytes = read(terminal_.get(), line.data(), line.size());
+    if (bytes <= 0) return bytes < 0;
+    waiting_.assign(line.data(), static_cast<std::size_t>(bytes));
+  }
+}
+
+}  // namespace ddprun::warden
