@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::size_t kLineBytesMax = 4096;  // of a terminal
 
-bool is_background_terminal() {
-  const pid_t foreground = tcgetpgrp(STDIN_FILENO);  // fails unless it is our session's terminal
-  return foreground >= 0 && foreground != getpgrp();
-}
-
 /// Readable as long as something new has been typed since the last epoll_wait.
 UniqueFd watch_typing(int terminal) {
   UniqueFd edges(epoll_create1(EPOLL_CLOEXEC));
@@ -29,8 +24,13 @@ UniqueFd watch_typing(int terminal) {
 
 }  // namespace
 
+bool is_in_background() {
+  const pid_t foreground = tcgetpgrp(STDIN_FILENO);  // fails unless it is our session's terminal
+  return foreground >= 0 && foreground != getpgrp();
+}
+
 std::optional<BackgroundInput> BackgroundInput::replace_stdin() {
-  if (!is_background_terminal()) return std::nullopt;
+  if (!is_in_background()) return std::nullopt;
   UniqueFd terminal(open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   UniqueFd edges = terminal ? watch_typing(terminal.get()) : UniqueFd();
   int ends[2];

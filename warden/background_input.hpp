@@ -13,6 +13,10 @@
 
 namespace ddprun::warden {
 
+/// Standard input is the terminal of this session, and another process group is in front. For a
+/// process of the job's group.
+bool is_in_background();
+
 class BackgroundInput {
  public:
   /// Puts the pipe in the place of our standard input, or /dev/null where that terminal cannot be

@@ -154,13 +154,14 @@ class Warden {
   void pause() {
     if (!pausing_) return;  // continued in the meantime
     pausing_ = false;
-    sigset_t stop;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGTSTP);
-    raise(SIGTSTP);
-    sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // here we stop
-    sigprocmask(SIG_BLOCK, &stop, nullptr);
+    stop_by(SIGTSTP);
     pass_on(SIGCONT);
+  }
+
+  // What the kernel does to a process that reads the terminal from the background.
+  void wait_for_front() {
+    if (!is_in_background()) return;  // `fg` in the meantime
+    pass_on(stop_by(SIGTTIN) ? SIGCONT : SIGTTIN);
   }
 
   // Processes that a container hands to its init, and what the agent has left: no zombie stays.
@@ -188,6 +189,9 @@ class Warden {
       switch (received->note.kind) {
         case WardenNote::Kind::workers_paused:
           pause();
+          break;
+        case WardenNote::Kind::reads_terminal:
+          wait_for_front();
           break;
         case WardenNote::Kind::ends_within:
           deadline_.ends_within(std::chrono::milliseconds(received->note.milliseconds),
@@ -360,8 +364,7 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
   }
   UniqueFd agents_end(ends[0]);
   UniqueFd wardens_end(ends[1]);
-  std::optional<BackgroundInput> input;
-  if (settings.reads_input) input = BackgroundInput::replace_stdin();
+  auto input = settings.reads_input ? BackgroundInput::replace_stdin() : std::nullopt;
   const pid_t warden = getpid();
   const pid_t agent = fork();
   if (agent < 0) {

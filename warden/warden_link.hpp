@@ -26,6 +26,7 @@ struct SignalRecord {
 struct WardenNote {
   enum class Kind : std::int32_t {
     workers_paused,  ///< the workers are stopped (Ctrl-Z): the warden stops itself
+    reads_terminal,  ///< they stay so, because one reads the terminal: it stops until `fg`
     ends_within,     ///< the job will be over within so many milliseconds, else the warden ends it
     lease_began,     ///< LeasePage holds one now; later ones end later
     connection,      ///< to the rendezvous, with the note; without one: there is none
@@ -51,6 +52,8 @@ class WardenLink {
   [[nodiscard]] const machine::JobCgroup* cgroup() const { return cgroup_; }
 
   void workers_paused() const { tell({WardenNote::Kind::workers_paused, 0}); }
+  /// After SIGCONT. If no process could continue the warden, it answers with SIGTTIN.
+  void reads_terminal() const { tell({WardenNote::Kind::reads_terminal, 0}); }
   void ends_within(std::chrono::milliseconds limit) const {
     tell({WardenNote::Kind::ends_within, limit.count()});
   }

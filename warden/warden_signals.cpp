@@ -41,4 +41,15 @@ void restore_others(const machine::StopSettings& stop) {
   sigprocmask(SIG_UNBLOCK, &others, nullptr);
 }
 
+bool stop_by(int signal) {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, signal);
+  raise(signal);
+  sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // here we stop
+  sigprocmask(SIG_BLOCK, &stop, nullptr);
+  sigset_t pending;
+  return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1;
+}
+
 }  // namespace ddprun::warden

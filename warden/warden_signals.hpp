@@ -17,4 +17,8 @@ sigset_t watched_signals(const machine::StopSettings& stop);
 /// end the warden, and the agent then kills everything.
 void restore_others(const machine::StopSettings& stop);
 
+/// Stops this process, in which SIGCONT and this signal are blocked, until it is continued. False:
+/// the kernel did not stop it.
+bool stop_by(int signal);
+
 }  // namespace ddprun::warden

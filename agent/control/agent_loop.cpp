@@ -13,6 +13,8 @@
 #include "agent/control/job_status.hpp"
 #include "agent/control/local_membership.hpp"
 #include "agent/control/own_log.hpp"
+#include "agent/progress/thread_states.hpp"
+#include "agent/streams/terminal_size.hpp"
 #include "base/bounded_write.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/printable.hpp"
@@ -147,9 +149,23 @@ void Agent::on_signal(const warden::SignalRecord& record) {
     } else if (record.signal != SIGCONT) {
       waits_for_reader_ = false;
     }
-  } else {
-    handle(JobSignal{record.signal, std::chrono::nanoseconds(record.monotonic_ns)});
+  } else if (!waits_for_front(record.signal)) {
+    const int signal = record.signal == SIGTTIN ? SIGCONT : record.signal;
+    handle(JobSignal{signal, std::chrono::nanoseconds(record.monotonic_ns)});
   }
+}
+
+/// After Ctrl-Z and `bg`, where a worker would take what is typed for the shell.
+bool Agent::waits_for_front(int signal) {
+  if (signal != SIGCONT || !machine_.paused() || !in_background(STDIN_FILENO)) return false;
+  for (std::size_t i = 0; i < workers().size(); ++i) {
+    if (!gets_stdin(config_.standard_input, static_cast<int>(i)) || !workers()[i].running() ||
+        !waits_for_stdin(workers()[i].pid))
+      continue;
+    link_.reads_terminal();
+    return true;
+  }
+  return false;
 }
 
 /// It gave us our place and would have ended us: from here on the node may be given to others.

@@ -73,6 +73,7 @@ class Agent {
   // Events.
   void handle(NodeEvent event);
   void on_signal(const warden::SignalRecord& record);
+  bool waits_for_front(int signal);
   void on_scheduler_end();
   void on_child();
   void on_worker_exit(std::size_t local_rank);

@@ -104,6 +104,8 @@ class NodeMachine {
     return state_ != NodeState::waiting && state_ != NodeState::done &&
            state_ != NodeState::ending && state_ != NodeState::over;
   }
+  /// By Ctrl-Z.
+  [[nodiscard]] bool paused() const { return paused_; }
   [[nodiscard]] bool waits_for_leftovers() const { return round_ && round_->leftovers.waiting(); }
 
   /// What follows an event in a state, in words; "ignored" where the event has no meaning there.

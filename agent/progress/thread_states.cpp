@@ -1,8 +1,11 @@
 #include "agent/progress/thread_states.hpp"
 
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -42,10 +45,7 @@ std::string thread_line(int thread, const std::string& folder) {
   return line;
 }
 
-}  // namespace
-
-std::vector<std::string> thread_states(int pid, const std::string& proc) {
-  const std::string tasks = fmt::format("{}/{}/task", proc, pid);
+std::vector<int> threads_in(const std::string& tasks) {
   std::vector<int> threads;
   std::error_code ignored;
   for (std::filesystem::directory_iterator entry(tasks, ignored), end; !ignored && entry != end;
@@ -56,6 +56,35 @@ std::vector<std::string> thread_states(int pid, const std::string& proc) {
     if (std::from_chars(name.data(), last, thread).ptr == last) threads.push_back(thread);
   }
   std::sort(threads.begin(), threads.end());
+  return threads;
+}
+
+/// The number of a system call and its first argument, of a text such as `0 0x0 0x7faf12df1b03`.
+bool is_wait_for_stdin(const std::string& call) {
+  std::istringstream words(call);
+  long number = -1;
+  std::string first;
+  if (!(words >> number >> first)) return false;
+  if (number == SYS_read) return first == "0x0";
+#ifdef SYS_select
+  if (number == SYS_select) return first == "0x1";
+#endif
+  return number == SYS_pselect6 && first == "0x1";  // descriptors below 1
+}
+
+}  // namespace
+
+bool waits_for_stdin(int pid, const std::string& proc) {
+  const std::string tasks = fmt::format("{}/{}/task", proc, pid);
+  const std::vector<int> threads = threads_in(tasks);
+  return std::any_of(threads.begin(), threads.end(), [&tasks](int thread) {
+    return is_wait_for_stdin(first_line(fmt::format("{}/{}/syscall", tasks, thread)));
+  });
+}
+
+std::vector<std::string> thread_states(int pid, const std::string& proc) {
+  const std::string tasks = fmt::format("{}/{}/task", proc, pid);
+  std::vector<int> threads = threads_in(tasks);
   const std::size_t more =
       threads.size() > kThreadsShownMax ? threads.size() - kThreadsShownMax : 0;
   threads.resize(threads.size() - more);

@@ -12,6 +12,9 @@ inline constexpr std::size_t kThreadsShownMax = 256;
 /// call 202`. Empty: the process is gone. `proc` is /proc but in tests.
 std::vector<std::string> thread_states(int pid, const std::string& proc = "/proc");
 
+/// A thread waits in read or select for descriptor 0. False also where /proc does not tell.
+bool waits_for_stdin(int pid, const std::string& proc = "/proc");
+
 /// The process that traces this one, as a debugger does; 0: none does.
 int tracer_of(int pid, const std::string& proc = "/proc");
 

@@ -49,11 +49,13 @@ class OnTerminal {
   void type(const std::string& keys) const {
     REQUIRE(write(master_, keys.data(), keys.size()) > 0);
   }
-  bool wait_for(const std::string& text, std::chrono::milliseconds limit = 10s) {
+  /// In what is shown from this place on.
+  bool wait_for(const std::string& text, std::chrono::milliseconds limit = 10s,
+                std::size_t from = 0) {
     return eventually(
         [&] {
           read_some();
-          return shown.find(text) != std::string::npos;
+          return shown.find(text, from) != std::string::npos;
         },
         limit);
   }

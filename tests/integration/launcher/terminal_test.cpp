@@ -1,4 +1,8 @@
 // The terminal: Ctrl-C, Ctrl-Z and fg, and its size.
+#include <algorithm>
+#include <string_view>
+
+#include "agent/progress/thread_states.hpp"
 #include "tests/integration/launcher/marked_job.hpp"
 #include "tests/integration/launcher/on_terminal.hpp"
 
@@ -78,48 +82,121 @@ TEST_CASE("while workers are slow to stop the remaining time is printed") {
   CHECK(terminal.wait() == 130);
 }
 
+namespace {
+
+constexpr const char* kAsks = "printf \"as%s\\n\" ks; ";
+
+/// An interactive shell with job control.
+class Shell {
+ public:
+  Shell() : terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, mark_) {
+    terminal.type("PS1='>''> '\n");
+  }
+  /// Once there is a prompt: it may lose what is typed before.
+  void run(const std::string& line) {
+    REQUIRE(terminal.wait_for(kPrompt, 10s, seen_));
+    seen_ = terminal.shown.find(kPrompt, seen_) + std::string_view(kPrompt).size();
+    terminal.type(line + "\n");
+  }
+  /// `ddprun OPTIONS /bin/sh -c SCRIPT`; a second worker only sleeps.
+  void run_job(const std::string& options, const std::string& script, const std::string& behind) {
+    run("'" + test::program("ddprun") + "' " + options +
+        " /bin/sh -c '[ $RANK = 1 ] && exec sleep 60; " + script + "'" + behind);
+    REQUIRE(terminal.wait_for("asks"));
+  }
+  /// The shell gets the line.
+  bool takes(const std::string& line, const std::string& result) {
+    return test::eventually([&] {
+      terminal.type(line + "\n");
+      return terminal.wait_for(result, 150ms);
+    });
+  }
+  /// Puts the job in front and gives it the answer `fg`. The shell may lose keys that come while it
+  /// prepares its prompt, so they are typed until one of them has reached the job.
+  bool answers_in_front() {
+    return test::eventually([&] {
+      terminal.type("fg\n");
+      return terminal.wait_for("answer:fg.", 150ms);
+    });
+  }
+  /// Ends the job, and then the shell.
+  void end() {
+    CHECK(test::eventually([&] {
+      terminal.type("\x03");
+      terminal.wait_for("exit", 150ms, terminal.shown.size());
+      return named("ddprun", mark_).empty();
+    }));
+    CHECK(test::eventually([&] {
+      terminal.type("exit\n");
+      terminal.wait_for("exit", 50ms, terminal.shown.size());
+      return named("bash", mark_).empty();
+    }));
+    CHECK(terminal.wait() >= 0);
+    CHECK(nothing_left(mark_));
+  }
+  [[nodiscard]] bool worker_waits() const {
+    const std::vector<pid_t> shells = named("sh", mark_);
+    return std::any_of(shells.begin(), shells.end(),
+                       [](pid_t pid) { return agent::waits_for_stdin(pid); });
+  }
+  [[nodiscard]] bool worker_is_stopped() const {
+    const std::vector<pid_t> shells = named("sh", mark_);
+    return std::all_of(shells.begin(), shells.end(),
+                       [](pid_t pid) { return state_of(pid) == 'T'; });
+  }
+
+ private:
+  static constexpr const char* kPrompt = ">> ";
+  const std::string mark_ = test::unique_mark();
+  std::size_t seen_ = 0;
+
+ public:
+  OnTerminal terminal;
+};
+
+}  // namespace
+
 TEST_CASE("a job in the background leaves the shell its line, and reads after fg") {
   const std::string workers = GENERATE("1", "2");
-  const std::string mark = test::unique_mark();
-  OnTerminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, mark);
-  terminal.type("'" + test::program("ddprun") + "' --nproc-per-node=" + workers +
-                " /bin/sh -c '[ $RANK = 1 ] && exec sleep 60; printf \"as%s\\n\" ks; "
-                "read x && echo \"answer:$x.\"; read x || echo at its \"en\"d; sleep 60' &\n");
-  REQUIRE(terminal.wait_for("asks"));
-  terminal.type("echo typed-$((40+2))\n");
-  CHECK(terminal.wait_for("typed-42"));
-  terminal.type("fg\n");
-  // The shell may read until it has put the job in front.
-  CHECK(test::eventually([&] {
-    terminal.type(":\n");
-    return terminal.wait_for("answer::.", 150ms);
-  }));
-  CHECK(terminal.shown.find("answer:echo") == std::string::npos);
-  terminal.type("\x03");
-  CHECK(test::eventually([&] { return named("ddprun", mark).empty(); }));
-  terminal.type("exit\n");
-  CHECK(terminal.wait() >= 0);
-  CHECK(nothing_left(mark));
+  Shell shell;
+  shell.run_job("--nproc-per-node=" + workers,
+                kAsks + std::string("read x; echo \"answer:$x.\"; sleep 60"), " &");
+  CHECK(shell.takes("echo typed-$((40+2))", "typed-42"));
+  CHECK(shell.answers_in_front());
+  CHECK(shell.terminal.shown.find("answer:echo") == std::string::npos);
+  shell.end();
+}
+
+TEST_CASE("a worker that reads stops the job again after Ctrl-Z and bg, until fg") {
+  const std::string workers = GENERATE("1", "2");
+  Shell shell;
+  shell.run_job("--nproc-per-node=" + workers,
+                kAsks + std::string("read x; echo \"answer:$x.\"; sleep 60"), "");
+  REQUIRE(test::eventually([&] { return shell.worker_waits(); }));
+  shell.terminal.type("\x1a");
+  REQUIRE(shell.terminal.wait_for("Stopped"));
+  // A reader that has been woken for the signal takes what comes before it runs.
+  REQUIRE(test::eventually([&] { return shell.worker_is_stopped(); }));
+  for (int times = 2; times <= 3; ++times) {
+    // The shell tells of it before its next prompt.
+    CHECK(test::eventually([&] {
+      shell.run("bg");
+      return count(shell.terminal.shown, "Stopped") >= times;
+    }));
+  }
+  CHECK(shell.takes("echo typed-$((40+2))", "typed-42"));
+  CHECK(shell.answers_in_front());
+  shell.end();
 }
 
 TEST_CASE("the end of input reaches a job that was started in the background") {
-  const std::string mark = test::unique_mark();
-  OnTerminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, mark);
-  terminal.type("'" + test::program("ddprun") +
-                "' /bin/sh -c 'printf \"as%s\\n\" ks; cat; echo \"at its e\"nd' &\n");
-  REQUIRE(terminal.wait_for("asks"));
-  terminal.type("fg\n");
-  REQUIRE(test::eventually([&] {
-    terminal.type("echo in-$((20+3))\n");
-    return test::count(terminal.shown, "echo in-$((20+3))\r\necho in-$((20+3))\r\n") > 0 ||
-           terminal.wait_for("echo in-$((20+3))\r\necho in-$((20+3))\r\n", 150ms);
-  }));
-  terminal.type("\x04");
-  CHECK(terminal.wait_for("at its end"));
-  CHECK(test::eventually([&] { return named("ddprun", mark).empty(); }));
-  terminal.type("exit\n");
-  CHECK(terminal.wait() >= 0);
-  CHECK(nothing_left(mark));
+  Shell shell;
+  shell.run_job("", kAsks + std::string("read x; echo \"answer:$x.\"; cat; echo \"at its e\"nd"),
+                " &");
+  REQUIRE(shell.answers_in_front());
+  shell.terminal.type("\x04");
+  CHECK(shell.terminal.wait_for("at its end"));
+  shell.end();
 }
 
 TEST_CASE("Ctrl-Z stops the workers and then ddprun, and fg continues both") {

@@ -12,7 +12,6 @@
 #include "agent/progress/progress_page.hpp"
 #include "agent/progress/progress_watch.hpp"
 #include "agent/progress/stack_methods.hpp"
-#include "agent/progress/thread_states.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "worker/ddprun_progress.h"
 
@@ -374,27 +373,4 @@ TEST_CASE("programs are found in the absolute folders of a PATH") {
   CHECK(find_program("sh", "/nowhere:/bin") == "/bin/sh");
   CHECK(find_program("sh", "") == "");
   CHECK(find_program("no-such-program", "/bin::.") == "");
-}
-
-TEST_CASE("without a debugger a thread's state and wait channel and system call are shown") {
-  const test::TempDir proc;
-  for (const std::string thread : {"100", "99"}) {
-    const auto folder = proc / ("7/task/" + thread);
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "comm") << "tr\x1b"
-                                   << "ain\n";
-    std::ofstream(folder / "status") << "Name:\tx\nState:\tS (sleeping)\nTracerPid:\t0\n";
-    std::ofstream(folder / "wchan") << (thread == "99" ? "futex_wait_queue" : "0");
-    std::ofstream(folder / "syscall") << (thread == "99" ? "202 0x1 0x2" : "running");
-  }
-  CHECK(thread_states(7, proc.path().string()) ==
-        std::vector<std::string>{
-            "thread 99 (tr?ain): S (sleeping), waits in futex_wait_queue, system call 202",
-            "thread 100 (tr?ain): S (sleeping)"});
-  std::ofstream(proc / "7/status") << "Name:\tx\nTracerPid:\t12\nUid:\t0\n";
-  CHECK(tracer_of(7, proc.path().string()) == 12);
-  CHECK(tracer_of(8, proc.path().string()) == 0);
-  CHECK(tracer_of(getpid()) == 0);
-  CHECK(thread_states(8, proc.path().string()).empty());
-  CHECK_FALSE(thread_states(getpid()).empty());
 }
