@@ -44,9 +44,9 @@ struct StreamSettings {
 };
 
 struct WorkerSettings {
-  std::vector<std::string> argv;                    ///< `${local_rank}` replaced
-  std::optional<std::string> cuda_visible_devices;  ///< none: the variable stays as it is
-  std::optional<int> omp_threads;                   ///< OMP_NUM_THREADS; none: stays as it is
+  std::vector<std::string> argv;               ///< `${local_rank}` replaced
+  std::optional<std::string> visible_devices;  ///< value of devices_variable; none: it stays
+  std::optional<int> omp_threads;              ///< OMP_NUM_THREADS; none: stays as it is
   StreamSettings standard_output;
   StreamSettings standard_error;
   machine::CpuSet cpus;  ///< where it may run; empty: where we may
@@ -139,13 +139,14 @@ struct AgentConfig {
   std::string log_folder;  ///< of this run; empty: no log files
   LogSettings logs;
 
-  bool virtual_local_rank = false;     ///< LOCAL_RANK is 0 everywhere
-  bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1
-  bool file_timers = false;            ///< torch's timers are watched
-  std::string timer_file;              ///< for them; empty: one in the run directory
-  bool keep_error_files = false;       ///< the launcher copies the culprit's to a file of its own
-  std::string start_note;              ///< a line for when the first workers start; empty: none
-  std::string run_directory;  ///< for error files and progress pages; empty: none could be made
+  std::string devices_variable = "CUDA_VISIBLE_DEVICES";  ///< workers see the devices it names
+  bool virtual_local_rank = false;                        ///< LOCAL_RANK is 0 everywhere
+  bool set_python_unbuffered = false;                     ///< PYTHONUNBUFFERED=1
+  bool file_timers = false;                               ///< torch's timers are watched
+  std::string timer_file;         ///< for them; empty: one in the run directory
+  bool keep_error_files = false;  ///< the launcher copies the culprit's to a file of its own
+  std::string start_note;         ///< a line for when the first workers start; empty: none
+  std::string run_directory;      ///< for error files and progress pages; empty: none could be made
   spdlog::level::level_enum log_level = spdlog::level::warn;
 };
 

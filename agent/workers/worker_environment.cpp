@@ -106,8 +106,7 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
       !has(inherited, env::kPythonBreakpoint)) {
     set.emplace_back(env::kPythonBreakpoint, breakpoint_text(round.first_rank + local_rank));
   }
-  if (worker.cuda_visible_devices)
-    set.emplace_back(env::kCudaVisibleDevices, *worker.cuda_visible_devices);
+  if (worker.visible_devices) set.emplace_back(config.devices_variable, *worker.visible_devices);
   if (const std::string file = timer_file(config); !file.empty())
     set.emplace_back(env::kTimerFile, file);
   if (!job_socket.empty()) set.emplace_back(env::kJobSocket, job_socket);

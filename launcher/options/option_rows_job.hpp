@@ -13,17 +13,20 @@ inline constexpr std::array kJobRows = {
         .name = "nproc-per-node",
         .environment = "PET_NPROC_PER_NODE",
         .type = ValueType::count_or_word,
-        .choices = "auto|cpu|gpu",
-        .refused = "xpu|npu|hpu|mps|mlu|musa|tpu|xla|privateuseone",
-        .why_refused = "ddprun detects NVIDIA GPUs only; give the number of workers, "
-                       "as in --nproc-per-node=4",
+        .choices = "auto|cpu|gpu|xpu|npu|hpu",
+        .refused = "mps|mlu|musa|mtia|tpu|xla|cuda|privateuseone",
+        .why_refused = "ddprun cannot count such devices (only gpu, xpu, npu and hpu); give the "
+                       "number of workers, as in --nproc-per-node=4",
         .group = OptionGroup::workers,
         .placeholder = "N",
         .help = "Workers on this machine",
-        .more = "A number, or a word: gpu is one for each visible GPU; cpu is one for each logical "
-                "CPU of the machine; auto is gpu if there are GPUs, else cpu. More workers than "
-                "visible GPUs is an error, unless --gpus=none makes it a CPU job. If --gpus lists "
-                "GPUs and this option is absent, there is one worker for each of them.",
+        .more =
+            "A number, or a word: gpu is one for each visible GPU of NVIDIA or AMD; xpu, npu and "
+            "hpu are one for each Intel GPU, Ascend NPU and Gaudi HPU; cpu is one for each "
+            "logical CPU of the machine; auto is the first of these that is found, in this "
+            "order. More workers than visible GPUs is an error, unless --gpus=none makes it a "
+            "CPU job. If --gpus lists GPUs and this option is absent, there is one worker for "
+            "each of them.",
         .default_text = "1",
         .example = "ddprun --nproc-per-node=4 train.py",
     },
@@ -135,9 +138,9 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::gpus,
         .placeholder = "0,2",
         .help = "GPUs of the job; none makes it a CPU job",
-        .more = "Numbers count the visible GPUs (CUDA_VISIBLE_DEVICES) from 0. Without "
-                "--nproc-per-node, a list also sets the number of workers. Paddle's names "
-                "--devices and --selected-gpus work, too.",
+        .more = "Numbers count the visible GPUs (CUDA_VISIBLE_DEVICES, or the variable of another "
+                "vendor's devices) from 0. Without --nproc-per-node, a list also sets the number "
+                "of workers. Paddle's names --devices and --selected-gpus work, too.",
         .default_value = "all",
         .example = "ddprun --gpus=0,2 train.py",
     },

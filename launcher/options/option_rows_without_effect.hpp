@@ -55,7 +55,7 @@ inline constexpr std::array kRowsWithoutEffect = {
         .group = OptionGroup::without_effect,
         .placeholder = "0,1",
         .help = "Paddle's lists of other accelerators",
-        .no_effect = "ddprun detects NVIDIA GPUs only; give --nproc-per-node=N",
+        .no_effect = "ddprun chooses devices by --gpus; give --nproc-per-node=N",
         .example = "ddprun --xpus=0,1 --nproc-per-node=2 train.py",
     },
     OptionRow{

@@ -52,8 +52,9 @@ Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
     processes.kind = ProcessCount::Kind::automatic;
   } else if (text == "cpu") {
     processes.kind = ProcessCount::Kind::cpu;
-  } else if (text == "gpu") {
-    processes.kind = ProcessCount::Kind::gpu;
+  } else if (!parse_integer(text)) {  // another word of the option's row
+    processes.kind = ProcessCount::Kind::devices;
+    processes.word = text;
   } else {
     const auto number = parsed.integer_up_to("nproc-per-node", kProcessesMax);
     if (!number) return number.error();

@@ -39,8 +39,9 @@ enum class Request {
 
 /// --nproc-per-node before the machine was looked at.
 struct ProcessCount {
-  enum class Kind { number, automatic, cpu, gpu } kind = Kind::number;
+  enum class Kind { number, automatic, cpu, devices } kind = Kind::number;
   int number = 1;      ///< at least 1; only for Kind::number
+  std::string word{};  ///< gpu, xpu, npu or hpu; only for Kind::devices
   bool given = false;  ///< false: not given, so 1
 };
 

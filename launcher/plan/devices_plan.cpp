@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/joined.hpp"
-#include "launcher/options/option_value.hpp"
+#include "proto/environment_names.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -24,8 +24,8 @@ std::vector<std::string> entries_of(const std::string& list) {
   return entries;
 }
 
-/// What CUDA makes of one entry: a GPU's number, a GPU by the beginning of its UUID, or a MIG
-/// instance.
+/// What CUDA, or another vendor's software, makes of one entry: a GPU's number, a GPU by the
+/// beginning of its UUID, or a MIG instance.
 bool names_a_gpu(const machine::GpuDiscovery& discovered, const std::string& entry) {
   if (entry.starts_with("MIG-")) return !discovered.gpus.empty();
   if (entry.starts_with("GPU-")) {
@@ -34,34 +34,33 @@ bool names_a_gpu(const machine::GpuDiscovery& discovered, const std::string& ent
     };
     return std::any_of(discovered.gpus.begin(), discovered.gpus.end(), matches);
   }
-  const auto index = parse_integer(entry);
-  return index && *index >= 0 && *index < static_cast<long long>(discovered.gpus.size());
+  return machine::find_gpu(discovered, entry) != nullptr;
 }
 
 }  // namespace
 
 VisibleGpus visible_gpus(const machine::GpuDiscovery& discovered,
-                         const std::optional<std::string>& cuda_visible_devices) {
+                         const std::optional<std::string>& variable) {
   VisibleGpus visible;
-  if (!cuda_visible_devices) {
-    for (std::size_t i = 0; i < discovered.gpus.size(); ++i)
-      visible.entries.push_back(std::to_string(i));
+  if (!variable) {
+    for (const machine::Gpu& gpu : discovered.gpus)
+      visible.entries.push_back(std::to_string(gpu.index));
     return visible;
   }
-  const std::string spelling = "CUDA_VISIBLE_DEVICES=" + *cuda_visible_devices;
+  const std::string spelling = discovered.variable + "=" + *variable;
   if (discovered.gpus.empty()) return visible;
-  for (auto& entry : entries_of(*cuda_visible_devices)) {
+  for (auto& entry : entries_of(*variable)) {
     if (!names_a_gpu(discovered, entry)) {
       // -1 and the empty text are how people hide all GPUs.
       if (!entry.empty() && entry != "-1") {
-        visible.note = spelling + ": " + entry +
-                       " is no GPU of this machine; CUDA ignores it and what follows it";
+        visible.note = spelling + ": " + entry + " is no " + discovered.name +
+                       " of this machine; it and what follows it are ignored";
       }
       break;
     }
     if (std::find(visible.entries.begin(), visible.entries.end(), entry) != visible.entries.end()) {
       visible.entries.clear();
-      visible.note = spelling + " names " + entry + " twice: CUDA then sees no GPU at all";
+      visible.note = spelling + " names " + entry + " twice: no GPU at all is visible then";
       break;
     }
     visible.entries.push_back(std::move(entry));
@@ -78,17 +77,32 @@ std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devic
   return entries;
 }
 
+void hide_gpus(machine::GpuDiscovery& discovered, const std::string& outer) {
+  machine::GpuDiscovery by_outer = discovered;
+  by_outer.variable = discovered.outer_variable;
+  std::vector<machine::Gpu> left;
+  for (const std::string& entry : visible_gpus(by_outer, outer).entries) {
+    const machine::Gpu* const gpu = machine::find_gpu(by_outer, entry);
+    if (gpu == nullptr) continue;
+    left.push_back(*gpu);
+    left.back().index = static_cast<int>(left.size()) - 1;
+  }
+  discovered.gpus = std::move(left);
+  discovered.looked_for += ", with " + by_outer.variable + "=" + outer;
+}
+
 Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
-                                  const std::optional<std::string>& cuda_visible_devices,
+                                  const std::optional<std::string>& variable,
                                   const GpuSelection& selection) {
   DevicesPlan plan;
   if (selection.kind == GpuSelection::Kind::none) {
     plan.cpu_job = true;
     return plan;
   }
-  VisibleGpus visible = visible_gpus(discovered, cuda_visible_devices);
+  VisibleGpus visible = visible_gpus(discovered, variable);
   if (!visible.note.empty()) plan.warnings.push_back(std::move(visible.note));
   plan.source = discovered.source;
+  plan.variable = discovered.variable;
   if (selection.kind == GpuSelection::Kind::all) {
     plan.chosen = std::move(visible.entries);
     return plan;
@@ -100,15 +114,16 @@ Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
       continue;
     }
     const std::string number = std::to_string(place);
-    const std::string names = selection.spelling + " names GPU " + number + ", but ";
+    const std::string names =
+        selection.spelling + " names " + discovered.name + " " + number + ", but ";
     // Elsewhere (Lightning) --devices=2 is a number of devices.
     const std::string count_meant =
         selection.list.size() == 1 && place > 1
             ? "; for " + (place == 2 ? "two" : number) + " workers: --nproc-per-node=" + number
             : "";
     if (count == 0) {
-      return usage_error(names + no_gpu(discovered, cuda_visible_devices) +
-                         "; --gpus=none makes it a CPU job" + count_meant);
+      return usage_error(names + no_gpu(discovered, variable) + "; --gpus=none makes it a CPU job" +
+                         count_meant);
     }
     return usage_error(names + std::to_string(count) + (count == 1 ? " is" : " are") +
                        " visible, counted from 0 (" + joined(visible.entries, ",") + ")" +
@@ -118,22 +133,24 @@ Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
 }
 
 std::string no_gpu(const machine::GpuDiscovery& discovered,
-                   const std::optional<std::string>& cuda_visible_devices) {
-  if (!discovered.gpus.empty() && cuda_visible_devices) {
-    return "CUDA_VISIBLE_DEVICES=" + *cuda_visible_devices + " leaves no GPU visible";
-  }
-  return "no GPU was found (looked for " + discovered.looked_for + ")";
+                   const std::optional<std::string>& variable) {
+  if (!discovered.gpus.empty() && variable)
+    return discovered.variable + "=" + *variable + " leaves no " + discovered.name + " visible";
+  return "no " + discovered.name + " was found (looked for " + discovered.looked_for + ")";
 }
 
-std::optional<std::string> worker_cuda_visible_devices(
-    const DevicesPlan& devices, const std::optional<std::string>& cuda_visible_devices,
-    const GpuSelection& selection, GpuVisibility visibility, int local_rank) {
+std::optional<std::string> worker_visible_devices(const DevicesPlan& devices,
+                                                  const std::optional<std::string>& variable,
+                                                  const GpuSelection& selection,
+                                                  GpuVisibility visibility, int local_rank) {
   if (devices.cpu_job) return "";
   if (devices.chosen.empty()) return std::nullopt;
   if (visibility == GpuVisibility::own)
     return devices.chosen.at(static_cast<std::size_t>(local_rank));
-  // The user's own text says the same already, and may name more than we understand.
-  if (cuda_visible_devices && selection.kind == GpuSelection::Kind::all) return std::nullopt;
+  // The user's own text says the same already, and may name more than we understand; and other
+  // vendors' software sees all of them without the variable.
+  const bool sees_the_same = variable || devices.variable != proto::env::kCudaVisibleDevices;
+  if (sees_the_same && selection.kind == GpuSelection::Kind::all) return std::nullopt;
   return joined(devices.chosen, ",");
 }
 

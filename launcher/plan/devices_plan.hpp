@@ -11,25 +11,28 @@
 
 namespace ddprun::launcher {
 
-/// The node's GPUs as this job uses them.
+/// The node's GPUs, or other accelerators, as this job uses them.
 struct DevicesPlan {
-  std::vector<std::string>
-      chosen;            ///< entries for CUDA_VISIBLE_DEVICES: `0`, `GPU-1b2c...`, `MIG-...`
-  bool cpu_job = false;  ///< --gpus=none: workers shall see no GPU
-  std::string source;    ///< how they were found, for people; empty: they were not looked for
+  std::vector<std::string> chosen;  ///< entries for the variable: `0`, `GPU-1b2c...`, `MIG-...`
+  std::string variable = "CUDA_VISIBLE_DEVICES";  ///< workers see what it names
+  bool cpu_job = false;                           ///< --gpus=none: workers shall see no GPU
+  std::string source;  ///< how they were found, for people; empty: they were not looked for
   std::vector<std::string> warnings;
 };
 
-/// What CUDA would use.
+/// What CUDA, or another vendor's software, would use.
 struct VisibleGpus {
-  std::vector<std::string> entries;  ///< for CUDA_VISIBLE_DEVICES
+  std::vector<std::string> entries;  ///< for the variable
   std::string note;                  ///< not empty: what is wrong with the variable
 };
 
-/// The entries of CUDA_VISIBLE_DEVICES before the first invalid one; none when one occurs twice.
-/// Without the variable all discovered GPUs, by number.
+/// The entries of CUDA_VISIBLE_DEVICES, or of the vendor's own variable, before the first invalid
+/// one; none when one occurs twice. Without the variable all discovered GPUs, by number.
 VisibleGpus visible_gpus(const machine::GpuDiscovery& discovered,
-                         const std::optional<std::string>& cuda_visible_devices);
+                         const std::optional<std::string>& variable);
+
+/// Takes away the GPUs that the outer variable, set to `outer`, hides.
+void hide_gpus(machine::GpuDiscovery& discovered, const std::string& outer);
 
 /// The entries of CUDA_VISIBLE_DEVICES where no GPU can be looked at; none where it hides all.
 std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devices);
@@ -37,17 +40,18 @@ std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devic
 /// Why there is none, for the end of a sentence: what was looked for, or that the variable hides
 /// all.
 std::string no_gpu(const machine::GpuDiscovery& discovered,
-                   const std::optional<std::string>& cuda_visible_devices);
+                   const std::optional<std::string>& variable);
 
 /// Applies --gpus to the visible ones.
 Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
-                                  const std::optional<std::string>& cuda_visible_devices,
+                                  const std::optional<std::string>& variable,
                                   const GpuSelection& selection);
 
-/// CUDA_VISIBLE_DEVICES of one worker; empty optional: leave the variable as it is (also when it is
-/// not there).
-std::optional<std::string> worker_cuda_visible_devices(
-    const DevicesPlan& devices, const std::optional<std::string>& cuda_visible_devices,
-    const GpuSelection& selection, GpuVisibility visibility, int local_rank);
+/// The variable's value for one worker; empty optional: leave it as it is (also when it is not
+/// there).
+std::optional<std::string> worker_visible_devices(const DevicesPlan& devices,
+                                                  const std::optional<std::string>& variable,
+                                                  const GpuSelection& selection,
+                                                  GpuVisibility visibility, int local_rank);
 
 }  // namespace ddprun::launcher

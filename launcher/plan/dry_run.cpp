@@ -9,6 +9,7 @@
 
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
+#include "base/lower_case.hpp"
 #include "base/printable.hpp"
 #include "base/shell_word.hpp"
 #include "base/time_stamp.hpp"
@@ -175,8 +176,8 @@ std::string worker_line(const LaunchPlan& plan, std::size_t local_rank) {
   const WorkerSettings& worker = plan.agent.workers[local_rank];
   std::string line = fmt::format("  local rank {}", local_rank);
   if (!plan.agent.rendezvous) line = fmt::format("  rank {0} (local rank {0})", local_rank);
-  if (worker.cuda_visible_devices)
-    line += fmt::format("  CUDA_VISIBLE_DEVICES={}", *worker.cuda_visible_devices);
+  if (worker.visible_devices)
+    line += fmt::format("  {}={}", plan.agent.devices_variable, *worker.visible_devices);
   if (worker.omp_threads) line += fmt::format("  OMP_NUM_THREADS={}", *worker.omp_threads);
   if (!worker.cpus.empty()) line += fmt::format("  CPUs {}", machine::format_cpus(worker.cpus));
   // Only where the macro makes a difference, else the lines repeat the command.
@@ -285,8 +286,8 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   for (const auto& worker : agent.workers) {
     Json entry = {{"rank", workers.size()}, {"local_rank", workers.size()}};
     if (agent.rendezvous) entry["rank"] = nullptr;
-    entry["cuda_visible_devices"] =
-        worker.cuda_visible_devices ? Json(*worker.cuda_visible_devices) : Json(nullptr);
+    entry[lower_case(agent.devices_variable)] =
+        worker.visible_devices ? Json(*worker.visible_devices) : Json(nullptr);
     entry["omp_threads"] = worker.omp_threads ? Json(*worker.omp_threads) : Json(nullptr);
     entry["cpus"] = worker.cpus;
     entry["stdout"] = stream_json(worker.standard_output);

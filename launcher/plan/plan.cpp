@@ -41,23 +41,45 @@ LaunchError too_few_listed(const LaunchOptions& options, int workers, std::size_
                      " or name more GPUs");
 }
 
-Outcome<WorkersAndDevices> workers_and_devices(
-    const LaunchOptions& options, const std::optional<std::string>& cuda_visible_devices,
-    const Probes& probes) {
+/// What the job may use: NVIDIA's GPUs, else, where they are asked for, what other vendors have.
+machine::GpuDiscovery discover(const LaunchOptions& options, const Environment& environment,
+                               const Probes& probes) {
+  using Kind = ProcessCount::Kind;
+  machine::GpuDiscovery discovered;
+  if (options.gpus.kind == GpuSelection::Kind::none) return discovered;
+  const ProcessCount& processes = options.processes;
+  const bool others_only = processes.kind == Kind::devices && processes.word != "gpu";
+  const bool asked_for =
+      processes.kind == Kind::automatic || processes.kind == Kind::devices || options.gpus.given;
+  if (!others_only && (asked_for || probes.gpus_likely())) discovered = probes.discover_gpus();
+  if (!discovered.gpus.empty()) return discovered;
+  if (!asked_for && options.gpu_visibility != GpuVisibility::own) return discovered;
+  machine::GpuDiscovery others = probes.discover_accelerators(processes.word);
+  if (!lookup(environment, others.variable) && lookup(environment, others.other_variable))
+    others.variable = others.other_variable;
+  if (const auto outer = lookup(environment, others.outer_variable)) hide_gpus(others, *outer);
+  if (others.gpus.empty() && !discovered.looked_for.empty()) {
+    others.looked_for.insert(
+        0, others.looked_for.empty() ? discovered.looked_for : discovered.looked_for + ", ");
+  }
+  return others;
+}
+
+Outcome<WorkersAndDevices> workers_and_devices(const LaunchOptions& options,
+                                               const Environment& environment,
+                                               const Probes& probes) {
   using Kind = ProcessCount::Kind;
   const ProcessCount& processes = options.processes;
   const bool cpu_job = options.gpus.kind == GpuSelection::Kind::none;
-  if (cpu_job && processes.kind == Kind::gpu) {
-    return usage_error(
-        "--nproc-per-node=gpu and --gpus=none exclude each other; give a number or cpu");
+  if (cpu_job && processes.kind == Kind::devices) {
+    return usage_error("--nproc-per-node=" + processes.word +
+                       " and --gpus=none exclude each other; give a number or cpu");
   }
-  const bool asked_for =
-      processes.kind == Kind::automatic || processes.kind == Kind::gpu || options.gpus.given;
-  machine::GpuDiscovery discovered;
-  if (!cpu_job && (asked_for || probes.gpus_likely())) discovered = probes.discover_gpus();
+  const machine::GpuDiscovery discovered = discover(options, environment, probes);
+  const auto variable = lookup(environment, discovered.variable);
 
   WorkersAndDevices result;
-  auto devices = plan_devices(discovered, cuda_visible_devices, options.gpus);
+  auto devices = plan_devices(discovered, variable, options.gpus);
   if (!devices) return devices.error();
   result.devices = std::move(*devices);
   if (options.numa_binding) {
@@ -66,11 +88,11 @@ Outcome<WorkersAndDevices> workers_and_devices(
   }
 
   const auto gpus = static_cast<int>(result.devices.chosen.size());
-  if (processes.kind == Kind::gpu && gpus == 0) {
-    return usage_error("--nproc-per-node=gpu: " + no_gpu(discovered, cuda_visible_devices) +
+  if (processes.kind == Kind::devices && gpus == 0) {
+    return usage_error("--nproc-per-node=" + processes.word + ": " + no_gpu(discovered, variable) +
                        "; give a number, cpu or auto");
   }
-  if (processes.kind == Kind::gpu || (processes.kind == Kind::automatic && gpus > 0)) {
+  if (processes.kind == Kind::devices || (processes.kind == Kind::automatic && gpus > 0)) {
     result.workers = gpus;
   } else if (processes.kind != Kind::number) {
     result.workers = probes.logical_cpus();
@@ -84,11 +106,11 @@ Outcome<WorkersAndDevices> workers_and_devices(
   if (gpus > 0 && result.workers > gpus && wants_gpus)
     return too_many_workers(result.workers, result.devices);
   if (options.gpu_visibility == GpuVisibility::own && !cpu_job && discovered.gpus.empty() &&
-      cuda_visible_devices) {
-    result.unchecked = unchecked_entries(*cuda_visible_devices);
+      variable) {
+    result.unchecked = unchecked_entries(*variable);
     const auto listed = result.unchecked.size();
     if (listed > 0 && static_cast<std::size_t>(result.workers) > listed)
-      return too_few_listed(options, result.workers, listed, *cuda_visible_devices);
+      return too_few_listed(options, result.workers, listed, *variable);
   }
   return result;
 }
@@ -103,8 +125,9 @@ bool wants_unbuffered_python(const Environment& environment, const LaunchPlan& p
   });
 }
 
-/// CUDA_VISIBLE_DEVICES of a worker. Where no GPU can be looked at, worker i gets the i-th entry of
-/// the user's list; without a list torchrun gives it the number i under --virtual-local-rank.
+/// The variable of the devices, for a worker. Where no GPU can be looked at, worker i gets the i-th
+/// entry of the user's list; without a list torchrun gives it the number i under
+/// --virtual-local-rank.
 std::optional<std::string> visible_devices(const LaunchOptions& options, const LaunchPlan& plan,
                                            const std::vector<std::string>& unchecked,
                                            const std::optional<std::string>& inherited,
@@ -114,8 +137,8 @@ std::optional<std::string> visible_devices(const LaunchOptions& options, const L
       !inherited) {
     return std::to_string(local_rank);
   }
-  return worker_cuda_visible_devices(plan.devices, inherited, options.gpus, options.gpu_visibility,
-                                     local_rank);
+  return worker_visible_devices(plan.devices, inherited, options.gpus, options.gpu_visibility,
+                                local_rank);
 }
 
 std::vector<std::string> arguments_of(const ProgramChoice& program, int local_rank) {
@@ -185,18 +208,19 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& env
   if (const auto found = plan_program(options, environment, probes, plan); !found)
     return found.error();
 
-  const auto cuda_visible_devices = lookup(environment, proto::env::kCudaVisibleDevices);
-  auto group = workers_and_devices(options, cuda_visible_devices, probes);
+  auto group = workers_and_devices(options, environment, probes);
   if (!group) return group.error();
   plan.devices = std::move(group->devices);
+  plan.agent.devices_variable = plan.devices.variable;
+  const auto inherited_devices = lookup(environment, plan.devices.variable);
   plan.warnings.insert(plan.warnings.end(), plan.devices.warnings.begin(),
                        plan.devices.warnings.end());
   plan.agent.file = plan.program.file;
   for (int rank = 0; rank < group->workers; ++rank) {
     agent::WorkerSettings worker;
     worker.argv = arguments_of(plan.program, rank);
-    worker.cuda_visible_devices =
-        visible_devices(options, plan, group->unchecked, cuda_visible_devices, rank);
+    worker.visible_devices =
+        visible_devices(options, plan, group->unchecked, inherited_devices, rank);
     plan.agent.workers.push_back(std::move(worker));
   }
   plan.agent.virtual_local_rank = options.virtual_local_rank;

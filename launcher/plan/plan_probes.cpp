@@ -16,6 +16,7 @@
 #include "launcher/plan/plan.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
 #include "machine/cpus/usable_cpus.hpp"
+#include "machine/devices/accelerators.hpp"
 #include "rendezvous/munge/munge.hpp"
 
 namespace ddprun::launcher {
@@ -57,6 +58,9 @@ Probes machine_probes() {
   probes.files = &files;
   probes.gpus_likely = [] { return machine::gpus_likely(); };
   probes.discover_gpus = [] { return machine::discover_gpus(); };
+  probes.discover_accelerators = [](const std::string& word) {
+    return machine::discover_accelerators(word);
+  };
   // As Python's os.cpu_count(), which torchrun asks: affinity and cgroup quotas don't count.
   probes.logical_cpus = [] {
     return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));

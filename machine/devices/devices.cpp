@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <memory>
 #include <optional>
 
 #include "base/lower_case.hpp"
+#include "base/number_in.hpp"
 
 namespace ddprun::machine {
 namespace {
@@ -185,18 +185,23 @@ GpuDiscovery discover_gpus(const GpuPlaces& places) {
   return found;
 }
 
+const Gpu* find_gpu(const GpuDiscovery& discovered, const std::string& entry) {
+  const std::string_view whole =
+      discovered.has_parts ? std::string_view(entry).substr(0, entry.find('.')) : entry;
+  const auto index = number_in<int>(whole);
+  const bool by_uuid = entry.starts_with("GPU-");
+  const auto found =
+      std::find_if(discovered.gpus.begin(), discovered.gpus.end(), [&](const Gpu& gpu) {
+        return index ? gpu.index == *index : by_uuid && gpu.uuid.starts_with(entry);
+      });
+  return found == discovered.gpus.end() ? nullptr : &*found;
+}
+
 std::string pci_address_of(const GpuDiscovery& discovered, const std::string& entry) {
   const std::vector<Gpu>& gpus = discovered.gpus;
   if (gpus.size() == 1) return gpus.front().pci_address;  // a MIG instance's too
-  std::size_t index = 0;
-  const char* end = entry.data() + entry.size();
-  const auto parsed = std::from_chars(entry.data(), end, index);
-  if (parsed.ec == std::errc() && parsed.ptr == end)
-    return index < gpus.size() ? gpus[index].pci_address : std::string();
-  if (!entry.starts_with("GPU-")) return {};
-  const auto found = std::find_if(gpus.begin(), gpus.end(),
-                                  [&](const Gpu& gpu) { return gpu.uuid.starts_with(entry); });
-  return found == gpus.end() ? std::string() : found->pci_address;
+  const Gpu* const gpu = find_gpu(discovered, entry);
+  return gpu == nullptr ? std::string() : gpu->pci_address;
 }
 
 }  // namespace ddprun::machine

@@ -8,7 +8,7 @@
 namespace ddprun::machine {
 
 struct Gpu {
-  int index = 0;                 ///< as NVML counts, which is PCI order
+  int index = 0;                 ///< by which the variable names it; NVML counts in PCI order
   std::string uuid;              ///< `GPU-...`; empty when the source does not tell
   std::string pci_address = {};  ///< as sysfs spells it, `0000:41:00.0`; empty likewise
 };
@@ -18,6 +18,14 @@ struct GpuDiscovery {
   std::string
       source;  ///< `NVML`, `/proc/driver/nvidia/gpus`, `/dev/nvidia*`; empty when none was found
   std::string looked_for;  ///< what was tried and what came of it, for messages
+
+  std::string name = "GPU";  ///< of one device, for messages
+  /// Workers see the devices that it names.
+  std::string variable = "CUDA_VISIBLE_DEVICES";
+  std::string other_variable = {};  ///< in its place, where only this one is set; empty: none
+  /// Hides devices from `variable`, which counts the others from 0; empty: none.
+  std::string outer_variable = {};
+  bool has_parts = false;  ///< `variable` may name a part of a device, as in 0.1
 };
 
 /// Where to look. Tests give their own.
@@ -33,6 +41,10 @@ bool gpus_likely(const GpuPlaces& places = {});
 /// Looks in all places in order; the first that knows of a GPU wins. Never fails: a machine without
 /// GPUs has none.
 GpuDiscovery discover_gpus(const GpuPlaces& places = {});
+
+/// The GPU that an entry of the variable names by its number or by the beginning of its UUID; null:
+/// none.
+const Gpu* find_gpu(const GpuDiscovery& discovered, const std::string& entry);
 
 /// The PCI address of the GPU that one entry of CUDA_VISIBLE_DEVICES names (`0`, `GPU-1b2c...`,
 /// `MIG-...`). Empty when the source does not tell, and for a MIG instance beside several GPUs.

@@ -19,6 +19,7 @@ struct Machine {
   FakeFiles files;
   Environment environment = {{"PATH", "/usr/bin"}};
   int gpus = 0;
+  machine::GpuDiscovery accelerators;  // of other vendors
   int cpus = 6;
   int usable_cpus = 5;
   bool one_node = false;  // else CPUs 0 and 1 are in node 0, CPUs 2 and 3 in node 1
@@ -36,6 +37,7 @@ struct Machine {
   std::string tls_warning;  // of the files of certificates
   mutable rdzv::CertificateSettings certificates;
   mutable int discoveries = 0;
+  mutable std::optional<std::string> asked_for;  // of other vendors
   mutable Words resolved;
   mutable std::vector<std::chrono::milliseconds> limits;
 
@@ -63,6 +65,10 @@ struct Machine {
       found.source = gpus > 0 ? "NVML" : "";
       found.looked_for = "NVML";
       return found;
+    };
+    result.discover_accelerators = [this](const std::string& word) {
+      asked_for = word;
+      return accelerators;
     };
     result.cgroup_possible = [this] { return cgroup_possible; };
     result.cgroup_delegated = [this] { return cgroup_delegated; };

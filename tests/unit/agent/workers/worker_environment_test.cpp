@@ -115,7 +115,7 @@ TEST_CASE("OMP_NUM_THREADS, PYTHONUNBUFFERED and the devices are set only if the
   CHECK(of(config, second_node(), 0).count("CUDA_VISIBLE_DEVICES") == 0);
   config.workers[1].omp_threads = 3;
   config.set_python_unbuffered = true;
-  config.workers[1].cuda_visible_devices = "3";
+  config.workers[1].visible_devices = "3";
   auto set = of(config, second_node(), 1);
   CHECK(set["OMP_NUM_THREADS"] == "3");
   CHECK(set["PYTHONUNBUFFERED"] == "1");

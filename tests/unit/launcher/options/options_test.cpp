@@ -191,7 +191,6 @@ TEST_CASE("every choice of an option has its own typed value") {
   CHECK(accepted_options({"--nproc-per-node=auto", "p"}).processes.kind ==
         ProcessCount::Kind::automatic);
   CHECK(accepted_options({"--nproc-per-node=cpu", "p"}).processes.kind == ProcessCount::Kind::cpu);
-  CHECK(accepted_options({"--nproc-per-node=gpu", "p"}).processes.kind == ProcessCount::Kind::gpu);
 }
 
 TEST_CASE("a restart's wait is a time, none, or automatic") {
@@ -278,12 +277,17 @@ TEST_CASE("an option that took PROGRAM as its value is an error that tells how t
     CHECK_THAT(refused_options(words), !Contains("PROGRAM"));
 }
 
-TEST_CASE("other accelerators than NVIDIA's are not counted") {
-  for (const std::string word : {"xpu", "npu", "hpu", "mps", "XPU"}) {
+TEST_CASE("the accelerators of five vendors are counted, others are refused") {
+  for (const std::string word : {"gpu", "xpu", "npu", "hpu"}) {
+    const auto options = accepted_options({"--nproc-per-node=" + word, "p"});
+    CHECK(options.processes.kind == ProcessCount::Kind::devices);
+    CHECK(options.processes.word == word);
+  }
+  for (const std::string word : {"mps", "mtia", "TPU"}) {
     CHECK(refused_options({"--nproc-per-node=" + word, "p"}) ==
           "--nproc-per-node=" + word +
-              ": ddprun detects NVIDIA GPUs only; give the number of workers, as in "
-              "--nproc-per-node=4");
+              ": ddprun cannot count such devices (only gpu, xpu, npu and hpu); give the number of "
+              "workers, as in --nproc-per-node=4");
   }
 }
 
@@ -320,9 +324,10 @@ TEST_CASE("a report without a file is refused") {
 
 TEST_CASE("an impossible number of workers is refused before anything is looked at") {
   for (const std::string bad : {"0", "-1", "two", "1.5", "", "gpus"}) {
-    CHECK_THAT(refused_options({"--nproc-per-node=" + bad, "p"}),
-               StartsWith("--nproc-per-node=" + bad +
-                          ": expected a whole number, 1 or more, or auto, cpu or gpu"));
+    CHECK_THAT(
+        refused_options({"--nproc-per-node=" + bad, "p"}),
+        StartsWith("--nproc-per-node=" + bad +
+                   ": expected a whole number, 1 or more, or auto, cpu, gpu, xpu, npu or hpu"));
   }
   CHECK_THAT(refused_options({"--nproc-per-node=100000", "p"}), Contains("at most 65536"));
   CHECK_THAT(refused_options({"p"}, {{"PET_NPROC_PER_NODE", "0"}}),

@@ -47,8 +47,8 @@ std::string refused(int count, const std::optional<std::string>& variable,
 std::optional<std::string> worker(int count, const std::optional<std::string>& variable,
                                   const GpuSelection& selection, GpuVisibility visibility,
                                   int local_rank) {
-  return worker_cuda_visible_devices(planned(count, variable, selection), variable, selection,
-                                     visibility, local_rank);
+  return worker_visible_devices(planned(count, variable, selection), variable, selection,
+                                visibility, local_rank);
 }
 
 }  // namespace

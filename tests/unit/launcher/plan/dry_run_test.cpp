@@ -28,7 +28,7 @@ LaunchPlan small_plan() {
                   .python = "/usr/bin/python3",
                   .reason = "a Python file by its name"};
   plan.agent.workers.resize(2);
-  plan.agent.workers[0].cuda_visible_devices = "0,1";
+  plan.agent.workers[0].visible_devices = "0,1";
   for (std::size_t i = 0; i < 2; ++i) {
     agent::WorkerSettings& worker = plan.agent.workers[i];
     worker.argv = {"/usr/bin/python3", "-u", "t.py", "it's", std::to_string(i)};

@@ -333,17 +333,17 @@ TEST_CASE("lines need no prefix, and torchrun's variable may have unknown names"
 
 TEST_CASE("virtual local ranks give each worker its own GPU, by number where none was found") {
   const auto plan = planned({"--nproc-per-node=gpu", "--virtual-local-rank"}, Machine(2));
-  CHECK(plan.agent.workers[1].cuda_visible_devices == "1");
+  CHECK(plan.agent.workers[1].visible_devices == "1");
   const auto without = planned({"--nproc-per-node=2", "--virtual-local-rank"});
-  CHECK(without.agent.workers[1].cuda_visible_devices == "1");
+  CHECK(without.agent.workers[1].visible_devices == "1");
 }
 
 TEST_CASE("virtual local ranks share out a list of GPUs that cannot be looked at") {
   const auto listed = Machine().with("CUDA_VISIBLE_DEVICES", "GPU-5a, 3");
   for (const std::string option : {"--virtual-local-rank", "--gpu-visibility=own"}) {
     const auto plan = planned({"--nproc-per-node=2", option}, listed);
-    CHECK(plan.agent.workers[0].cuda_visible_devices == "GPU-5a");
-    CHECK(plan.agent.workers[1].cuda_visible_devices == "3");
+    CHECK(plan.agent.workers[0].visible_devices == "GPU-5a");
+    CHECK(plan.agent.workers[1].visible_devices == "3");
     CHECK(refused_plan({"--nproc-per-node=3", option}, listed) ==
           option +
               ": 3 workers want a GPU each, but CUDA_VISIBLE_DEVICES=GPU-5a, 3 names 2; use "
@@ -353,7 +353,7 @@ TEST_CASE("virtual local ranks share out a list of GPUs that cannot be looked at
   for (const std::string none : {"", "-1"}) {
     const auto hidden = planned({"--nproc-per-node=2", "--virtual-local-rank"},
                                 Machine().with("CUDA_VISIBLE_DEVICES", none));
-    CHECK_FALSE(hidden.agent.workers[1].cuda_visible_devices.has_value());
+    CHECK_FALSE(hidden.agent.workers[1].visible_devices.has_value());
   }
 }
 

@@ -64,11 +64,11 @@ TEST_CASE("workers are numbered from 0 and told the job's GPUs") {
   const auto plan = planned({"--nproc-per-node=2"}, Machine(4));
   REQUIRE(plan.agent.workers.size() == 2);
   CHECK(plan.agent.workers[1].argv == plan.program.argv);
-  CHECK(plan.agent.workers[1].cuda_visible_devices == "0,1,2,3");
+  CHECK(plan.agent.workers[1].visible_devices == "0,1,2,3");
   CHECK(planned({"--nproc-per-node=2", "--gpu-visibility=own"}, Machine(4))
             .agent.workers[1]
-            .cuda_visible_devices == "1");
-  CHECK_FALSE(planned({"--nproc-per-node=2"}).agent.workers[1].cuda_visible_devices.has_value());
+            .visible_devices == "1");
+  CHECK_FALSE(planned({"--nproc-per-node=2"}).agent.workers[1].visible_devices.has_value());
 }
 
 TEST_CASE("gpu means one worker for each visible GPU") {
@@ -87,6 +87,72 @@ TEST_CASE("gpu without a GPU is refused with the places that were searched") {
              Contains("exclude each other"));
 }
 
+namespace {
+
+/// AMD's GPUs, by number, and what they are called there.
+Machine with_amd(int count) {
+  Machine machine;
+  for (int i = 0; i < count; ++i)
+    machine.accelerators.gpus.push_back({i, "GPU-0" + std::to_string(i)});
+  machine.accelerators.variable = "HIP_VISIBLE_DEVICES";
+  machine.accelerators.other_variable = "CUDA_VISIBLE_DEVICES";
+  machine.accelerators.outer_variable = "ROCR_VISIBLE_DEVICES";
+  machine.accelerators.looked_for = "/sys/class/kfd";
+  return machine;
+}
+
+std::size_t workers_of(const Machine& machine) {
+  return planned({"--nproc-per-node=auto"}, machine).agent.workers.size();
+}
+
+}  // namespace
+
+TEST_CASE("accelerators of other vendors are counted where no GPU of NVIDIA is found") {
+  const Machine amd = with_amd(4);
+  CHECK(planned({"--nproc-per-node=gpu"}, amd).agent.workers.size() == 4);
+  CHECK(amd.asked_for == "gpu");
+  CHECK(workers_of(amd) == 4);
+  CHECK(amd.asked_for == "");
+  Machine both = with_amd(4);
+  both.gpus = 2;
+  CHECK(workers_of(both) == 2);
+  CHECK_FALSE(both.asked_for.has_value());
+  CHECK(planned({"--nproc-per-node=xpu"}, both).agent.workers.size() == 4);
+  CHECK(both.discoveries == 1);
+}
+
+TEST_CASE("a number of workers does not ask for accelerators of other vendors") {
+  const Machine amd = with_amd(1);  // of a laptop's CPU, perhaps
+  CHECK(planned({"--nproc-per-node=3"}, amd).agent.workers.size() == 3);
+  CHECK_FALSE(amd.asked_for.has_value());
+}
+
+TEST_CASE("the variables of other vendors hide devices") {
+  CHECK(workers_of(with_amd(4).with("HIP_VISIBLE_DEVICES", "1,3")) == 2);
+  CHECK(workers_of(with_amd(4).with("CUDA_VISIBLE_DEVICES", "1")) == 1);
+  CHECK(workers_of(
+            with_amd(4).with("CUDA_VISIBLE_DEVICES", "1").with("HIP_VISIBLE_DEVICES", "2,0")) == 2);
+  // The inner variable counts what the outer one leaves.
+  const Machine two = with_amd(4).with("ROCR_VISIBLE_DEVICES", "3,GPU-01");
+  CHECK(workers_of(two) == 2);
+  CHECK(planned({"--gpus=1"}, two).agent.workers[0].visible_devices == "1");
+  CHECK_THAT(refused_plan({"--nproc-per-node=gpu"}, with_amd(2).with("ROCR_VISIBLE_DEVICES", "-1")),
+             Contains("looked for NVML, /sys/class/kfd, with ROCR_VISIBLE_DEVICES=-1)"));
+  CHECK_THAT(refused_plan({"--nproc-per-node=gpu"}, with_amd(2).with("HIP_VISIBLE_DEVICES", "")),
+             Contains("HIP_VISIBLE_DEVICES= leaves no GPU visible"));
+}
+
+TEST_CASE("workers get the variable of their devices only where some are chosen") {
+  const auto own = planned({"--nproc-per-node=gpu", "--gpu-visibility=own"}, with_amd(2));
+  CHECK(own.agent.devices_variable == "HIP_VISIBLE_DEVICES");
+  CHECK(own.agent.workers[1].visible_devices == "1");
+  const auto listed = planned({"--gpus=1"}, with_amd(2).with("CUDA_VISIBLE_DEVICES", "0,1"));
+  CHECK(listed.agent.devices_variable == "CUDA_VISIBLE_DEVICES");
+  CHECK(listed.agent.workers[0].visible_devices == "1");
+  CHECK_FALSE(
+      planned({"--nproc-per-node=gpu"}, with_amd(2)).agent.workers[0].visible_devices.has_value());
+}
+
 TEST_CASE("auto means the GPUs where there are any, else the CPUs") {
   CHECK(planned({"--nproc-per-node=auto"}, Machine(3)).agent.workers.size() == 3);
   CHECK(planned({"--nproc-per-node=auto"}, Machine(0)).agent.workers.size() == 6);
@@ -102,7 +168,7 @@ TEST_CASE("more workers than GPUs is refused, with the CPU job as a remedy that 
         "job");
   const auto cpu_job = planned({"--nproc-per-node=3", "--gpus=none"}, Machine(2));
   CHECK(cpu_job.agent.workers.size() == 3);
-  CHECK(cpu_job.agent.workers[0].cuda_visible_devices == "");
+  CHECK(cpu_job.agent.workers[0].visible_devices == "");
   CHECK(planned({"--nproc-per-node=3"}, Machine(2).with("CUDA_VISIBLE_DEVICES", ""))
             .agent.workers.size() == 3);
   CHECK(planned({"--nproc-per-node=3"}, Machine(0)).agent.workers.size() == 3);
