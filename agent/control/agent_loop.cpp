@@ -27,6 +27,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kNoticeLimit = 500ms;
+constexpr auto kWalkTurn = 20ms;      // what else is to be done waits no longer for a look at /proc
 constexpr auto kScreenLimit = 200ms;  // for a change of what the terminal shows
 
 std::vector<int> wanted_signals(const AgentConfig& config) {
@@ -217,6 +218,21 @@ void Agent::obey(const ResumeJob& action) {
   watch_.resume();
   if (output_) output_->resume();
   if (timers_) timers_->resume();
+}
+
+/// Again and again, until it returns true. What else is to be done comes between the turns.
+void Agent::in_turns(std::function<bool()> turn) {
+  if (turn()) return;
+  asio::post(context_, [this, turn = std::move(turn)]() mutable { in_turns(std::move(turn)); });
+}
+
+/// Those below us. Without a turn between, where they are found at once.
+void Agent::find_processes(std::function<void(std::vector<machine::ProcessEntry>)> found) {
+  in_turns([walk = std::make_shared<machine::ProcessWalk>(), found = std::move(found)] {
+    if (!walk->go_on(Clock::now() + kWalkTurn)) return false;
+    found(walk->take_descendants());
+    return true;
+  });
 }
 
 void Agent::notice(const std::string& line) { say("ddprun: " + line); }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,6 +79,7 @@ class Agent {
   void on_child();
   void on_worker_exit(std::size_t local_rank);
   void on_timer(const ExpiredTimer& timer);
+  void stop_for(const ExpiredTimer& timer, const std::vector<machine::ProcessEntry>& all);
   void follow_chaos();
   void on_chaos();
   void strike_worker(const ChaosStrike& strike, int local_rank);
@@ -124,11 +126,13 @@ class Agent {
   void signal_workers(int signal);
   void write_stop_reasons(StopReason reason) const;
   void kill_for_the_fence();
+  void name_leftovers(const std::vector<machine::ProcessEntry>& left, Clock::duration patience);
   void begin_kill(Clock::duration limit);
   bool kill_some(Clock::duration limit);
-  void go_on_killing();
   void kill_leftovers(Clock::duration limit);
   std::vector<machine::ProcessEntry> kill_everything(Clock::duration limit);
+  void in_turns(std::function<bool()> turn);
+  void find_processes(std::function<void(std::vector<machine::ProcessEntry>)> found);
   proto::Stopped gather_evidence();
   [[nodiscard]] proto::Losses losses() const;
   void keep_error_files(const proto::Stopped& stopped);
@@ -184,8 +188,9 @@ class Agent {
   // A copy of which nothing has come yet: its descriptor is Asio's.
   std::optional<OutputSource> quiet_copy_;
   std::optional<asio::posix::stream_descriptor> first_byte_;
-  bool is_store_wanted_ = false;    // a round is out, and its store is this node's
-  Clock::time_point kill_ends_at_;  // of what it has left behind
+  bool is_store_wanted_ = false;                   // a round is out, and its store is this node's
+  std::optional<machine::ChildrenKiller> killer_;  // of what it has left behind
+  Clock::time_point kill_ends_at_;
   std::optional<Clock::time_point> say_stuck_at_;
   std::optional<WorkerOutput> output_;
 

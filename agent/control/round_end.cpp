@@ -23,7 +23,9 @@ namespace {
 constexpr auto kLastWordsLimit = 200ms;  // for the streams of dead workers to end
 constexpr auto kBusyThreadLimit = 2s;    // for the log thread to read what is in them
 constexpr auto kSayStuckAfter = 1s;      // of leftovers that SIGKILL has not ended
-constexpr auto kKillTurn = 400ms;        // what else is to be done waits no longer for them
+// What else is to be done waits no longer for them.
+constexpr auto kKillTurn = 400ms;
+constexpr auto kSignalTurn = 20ms;
 constexpr std::size_t kLeftoversNamed = 8;
 constexpr std::size_t kFirstRoundsKept = 10;
 constexpr std::size_t kLastRoundsKept = 90;
@@ -38,62 +40,69 @@ void Agent::obey(const LookForLeftovers&) {
 }
 
 void Agent::obey(const TerminateLeftovers& action) {
-  const auto left = machine::live_descendants();
+  find_processes([this, patience = action.patience](std::vector<machine::ProcessEntry> left) {
+    if (!machine_.waits_for_leftovers()) return;  // all have ended, or SIGKILL's time has come
+    name_leftovers(left, patience);
+    in_turns([this, left = std::move(left), next = std::size_t{0}]() mutable {
+      const auto until = Clock::now() + kSignalTurn;
+      for (; next < left.size() && Clock::now() < until; ++next) {
+        machine::signal_process(left[next], SIGTERM);
+        machine::signal_process(left[next], SIGCONT);  // a stopped process cannot act on it
+      }
+      return next == left.size() || !machine_.waits_for_leftovers();
+    });
+  });
+}
+
+void Agent::name_leftovers(const std::vector<machine::ProcessEntry>& left,
+                           Clock::duration patience) {
+  if (left.empty()) return;
   std::string names;
   for (std::size_t i = 0; i < left.size() && i < kLeftoversNamed; ++i)
     names += (i > 0 ? ", " : "") + machine::name_of(left[i]);
   if (left.size() > kLeftoversNamed)
     names += fmt::format(" and {} more", left.size() - kLeftoversNamed);
-  if (!left.empty()) {
-    notice(fmt::format(
-        "the workers have exited but left processes running: {}; sent SIGTERM, SIGKILL in {}",
-        names, describe(action.patience)));
-  }
-  for (const machine::ProcessEntry& process : left) {
-    machine::signal_process(process, SIGTERM);
-    machine::signal_process(process, SIGCONT);  // a stopped process cannot act on it
-  }
+  notice(fmt::format(
+      "the workers have exited but left processes running: {}; sent SIGTERM, SIGKILL in {}", names,
+      describe(patience)));
 }
 
+/// In turns: keep-alives to the rendezvous must go on meanwhile.
 void Agent::obey(const KillLeftovers& action) {
   begin_kill(action.limit);
-  go_on_killing();
-}
-
-/// In turns of the loop: keep-alives to the rendezvous must go on meanwhile.
-void Agent::go_on_killing() {
-  if (kill_some(std::min<Clock::duration>(kill_ends_at_ - Clock::now(), kKillTurn)))
-    return handle(LeftoversSeen{!result_.leftovers.empty()});
-  asio::post(context_, [this] { go_on_killing(); });
+  in_turns([this] {
+    if (!kill_some(kKillTurn)) return false;
+    handle(LeftoversSeen{!result_.leftovers.empty()});
+    return true;
+  });
 }
 
 void Agent::kill_leftovers(Clock::duration limit) {
   begin_kill(limit);
-  while (!kill_some(std::min<Clock::duration>(kill_ends_at_ - Clock::now(), kSayStuckAfter))) {
+  while (!kill_some(kSayStuckAfter)) {
   }
 }
 
 void Agent::begin_kill(Clock::duration limit) {
   kill_ends_at_ = Clock::now() + limit;
   say_stuck_at_ = Clock::now() + kSayStuckAfter;
-  if (machine_.round() != nullptr && spdlog::should_log(spdlog::level::info)) {
-    for (const machine::ProcessEntry& process : machine::live_descendants())
-      spdlog::info("round={} left behind: {}: SIGKILL", machine_.round()->round.number,
-                   machine::name_of(process));
-  }
+  if (link_.cgroup() != nullptr) link_.cgroup()->kill();
+  const auto number = machine_.round() != nullptr ? machine_.round()->round.number : 0;
+  killer_.emplace(kill_ends_at_, [number](const machine::ProcessEntry& process) {
+    spdlog::info("round={} left behind: {}: SIGKILL", number, machine::name_of(process));
+  });
 }
 
 /// True: nothing is left, or it is given up and named in the result.
 bool Agent::kill_some(Clock::duration limit) {
-  const auto left = kill_everything(limit);
-  if (left.empty()) return true;
-  const auto now = Clock::now();
-  if (now >= kill_ends_at_) {
+  const auto& left = killer_->left();
+  if (killer_->go_on(Clock::now() + limit)) {
     for (const machine::ProcessEntry& process : left)
       result_.leftovers.push_back(machine::describe_stuck(process));
     return true;
   }
-  if (say_stuck_at_ && now >= *say_stuck_at_) {
+  const auto now = Clock::now();
+  if (say_stuck_at_ && now >= *say_stuck_at_ && now < kill_ends_at_ && !left.empty()) {
     say_stuck_at_.reset();
     const auto more = left.size() - 1;
     notice(fmt::format("SIGKILL has not ended {}{}; waiting for at most {} (--kill-timeout)",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <unordered_map>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -17,14 +18,14 @@ namespace {
 /// The process itself, or the one of `candidates` below which it is; -1: neither.
 pid_t ancestor_among(const std::vector<pid_t>& candidates, pid_t pid,
                      const std::vector<machine::ProcessEntry>& all) {
+  std::unordered_map<pid_t, pid_t> parents;
+  for (const machine::ProcessEntry& process : all) parents.emplace(process.pid, process.parent);
   // Parents come first, so that a walk towards them ends.
   for (std::size_t steps = 0; steps <= all.size(); ++steps) {
     if (std::find(candidates.begin(), candidates.end(), pid) != candidates.end()) return pid;
-    const auto entry =
-        std::find_if(all.begin(), all.end(),
-                     [pid](const machine::ProcessEntry& process) { return process.pid == pid; });
-    if (entry == all.end()) return -1;
-    pid = entry->parent;
+    const auto parent = parents.find(pid);
+    if (parent == parents.end()) return -1;
+    pid = parent->second;
   }
   return -1;
 }
@@ -37,8 +38,13 @@ void Agent::watch_timers() {
   timers_.emplace(context_, path, [this](const ExpiredTimer& timer) { on_timer(timer); });
 }
 
-/// Any process that may write into the pipe can name another: only those of the job are signalled.
 void Agent::on_timer(const ExpiredTimer& timer) {
+  find_processes(
+      [this, timer](const std::vector<machine::ProcessEntry>& all) { stop_for(timer, all); });
+}
+
+/// Any process that may write into the pipe can name another: only those of the job are signalled.
+void Agent::stop_for(const ExpiredTimer& timer, const std::vector<machine::ProcessEntry>& all) {
   const NodeRound* round = machine_.round();
   if (round == nullptr || round->group.stopping() || round->hang) return;
   const auto& workers = round->group.workers();
@@ -46,7 +52,6 @@ void Agent::on_timer(const ExpiredTimer& timer) {
   for (const WorkerRecord& worker : workers) {
     if (worker.running()) live.push_back(worker.pid);
   }
-  const auto all = machine::live_descendants();
   const pid_t pid = ancestor_among(live, timer.pid, all);
   if (pid < 0) {
     if (kill(timer.pid, 0) != 0 && errno == ESRCH) return;  // it has ended

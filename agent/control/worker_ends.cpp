@@ -130,16 +130,16 @@ void Agent::on_worker_exit(std::size_t local_rank) {
 
 /// A fenced round: all of it is sent SIGKILL and runs no code of its own any more. How long the
 /// kernel needs to end it, a GPU driver a second or more, is no reason for the warden to end this
-/// agent, too.
+/// agent, too. The process groups have it already, and nothing is as urgent as the rest: no turns.
 void Agent::kill_for_the_fence() {
   const NodeRound* round = machine_.round();
   if (!config_.rendezvous || round == nullptr || !round->stop || !round->stop->kill) return;
   if (link_.cgroup() != nullptr) link_.cgroup()->kill();
-  std::set<pid_t> sent;
+  std::set<std::pair<pid_t, std::uint64_t>> sent;
   bool is_new = true;
   while (std::exchange(is_new, false)) {  // some may be forked meanwhile
     for (const machine::ProcessEntry& process : machine::live_descendants()) {
-      if (!sent.insert(process.pid).second) continue;
+      if (!sent.emplace(process.pid, process.start_time).second) continue;
       machine::signal_process(process, SIGKILL);
       is_new = true;
     }
@@ -148,9 +148,13 @@ void Agent::kill_for_the_fence() {
 }
 
 void Agent::obey(const NameStuck& action) {
-  for (const machine::ProcessEntry& process : machine::live_children())
-    notice(fmt::format("SIGKILL has not ended {} yet; giving up in {} s",
-                       machine::describe_stuck(process), action.left.count()));
+  find_processes([this, left = action.left](const std::vector<machine::ProcessEntry>& all) {
+    for (const machine::ProcessEntry& process : all) {
+      if (process.parent != getpid()) continue;
+      notice(fmt::format("SIGKILL has not ended {} yet; giving up in {} s",
+                         machine::describe_stuck(process), left.count()));
+    }
+  });
 }
 
 void Agent::die_with_warden() {

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <chrono>
-#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "machine/processes/process_tree.hpp"
@@ -12,14 +16,50 @@ namespace ddprun::machine {
 /// True when this process has any child, dead or alive.
 bool has_children();
 
-using SendSignal = int (*)(pid_t pid, int signal);
+/// SIGKILLs all processes below this one and reaps them: they become our children when their
+/// parents end, because we are a subreaper. Each process is sent it once, and looks at /proc take a
+/// small part of the time, so that many that die slowly cost no more than few. For the ends of
+/// rounds and of the job only. SIGCHLD must be blocked in the calling thread.
+class ChildrenKiller {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Signal = std::function<bool(const ProcessEntry&, int signal)>;
 
-/// SIGKILLs all children of this process and reaps them, and then their children, which become ours
-/// because we are a subreaper, until none is left or `deadline` has passed. Where a child does
-/// not die, those below it are killed too. Returns those that are
-/// left, one entry without a pid where /proc shows none. Blocks; SIGCHLD must be blocked in
-/// the calling thread. For the ends of rounds and of the job only.
-std::vector<ProcessEntry> kill_all_children(std::chrono::steady_clock::time_point deadline,
-                                            SendSignal send = ::kill);
+  /// `deadline`: then it is given up, after two looks at least. `killed`: is told of each process
+  /// that was sent SIGKILL; may be empty.
+  explicit ChildrenKiller(Clock::time_point deadline,
+                          std::function<void(const ProcessEntry&)> killed = {},
+                          Signal send = signal_process);
+
+  /// Blocks until then at most. True: nothing is left, or the deadline has passed.
+  bool go_on(Clock::time_point until);
+  /// Those that the newest look has found, parents first. When `go_on` has returned true: those
+  /// that are left, one entry without a pid where none of them can be seen.
+  [[nodiscard]] const std::vector<ProcessEntry>& left() const { return left_; }
+
+ private:
+  void reap_the_dead();
+  void look(Clock::time_point until);
+  [[nodiscard]] Clock::time_point look_due(Clock::time_point now) const;
+  [[nodiscard]] bool is_given_up(Clock::time_point now) const;
+
+  Clock::time_point deadline_;
+  std::function<void(const ProcessEntry&)> killed_;
+  Signal send_;
+  Clock::time_point begin_ = Clock::now();
+  std::optional<ProcessWalk> walk_;  // none: a look begins at next_look_
+  Clock::time_point look_began_;
+  Clock::time_point look_ended_;
+  Clock::time_point next_look_ = begin_;
+  int looks_ = 0;
+  bool sees_processes_ = true;
+  std::vector<ProcessEntry> left_;
+  std::size_t next_ = 0;                            // of left_, to be sent SIGKILL
+  std::set<std::pair<pid_t, std::uint64_t>> sent_;  // pid and start time
+  std::set<pid_t> reaped_;
+};
+
+/// All of it in one call. Returns those that are left.
+std::vector<ProcessEntry> kill_all_children(std::chrono::steady_clock::time_point deadline);
 
 }  // namespace ddprun::machine

@@ -1,19 +1,18 @@
 #include "machine/processes/process_tree.hpp"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
-#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "base/process_stat.hpp"
 #include "base/small_file.hpp"
@@ -53,28 +52,6 @@ std::optional<pid_t> self_in_proc() {
   return std::atoi(link);
 }
 
-struct ProcessList {
-  std::vector<ProcessEntry> entries;  // in /proc's numbers
-  std::optional<pid_t> self;          // likewise
-};
-
-ProcessList list_processes() {
-  ProcessList list;
-  list.self = self_in_proc();
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc"), closedir);
-  if (!list.self || !directory) return list;
-  while (const dirent* entry = readdir(directory.get())) {
-    pid_t pid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
-    const auto stat = read_process_stat(pid);
-    // A process without its first thread looks like a zombie while its other threads run.
-    if (!stat || (stat->state == 'Z' && stat->threads < 2) || stat->state == 'X') continue;
-    list.entries.push_back({pid, stat->parent, stat->state, stat->name, pid});
-  }
-  return list;
-}
-
 /// From /proc's numbers to ours, which differ after `unshare --pid` without a new /proc. All of
 /// `entries` are below us, so they are in our namespace or in one inside it.
 std::vector<ProcessEntry> in_our_numbers(std::vector<ProcessEntry> entries, pid_t self_in_proc) {
@@ -111,48 +88,64 @@ const char* meaning_of(char state) {
 }  // namespace
 
 std::vector<ProcessEntry> descendants_of(const std::vector<ProcessEntry>& all, pid_t root) {
+  std::unordered_map<pid_t, std::vector<std::size_t>> children;
+  for (std::size_t i = 0; i < all.size(); ++i) children[all[i].parent].push_back(i);
   std::vector<ProcessEntry> found;
-  std::vector<pid_t> parents{root};
-  for (std::size_t next = 0; next < parents.size(); ++next) {
-    for (const ProcessEntry& entry : all) {
-      // A list that was not taken at one instant may hold circles.
-      const bool known = std::find(parents.begin(), parents.end(), entry.pid) != parents.end();
-      if (entry.parent != parents[next] || known) continue;
-      found.push_back(entry);
-      parents.push_back(entry.pid);
+  // A list that was not taken at one instant may hold circles.
+  std::unordered_set<pid_t> known{root};
+  pid_t parent = root;
+  for (std::size_t next = 0;; ++next) {
+    if (const auto below = children.find(parent); below != children.end()) {
+      for (const std::size_t child : below->second) {
+        if (known.insert(all[child].pid).second) found.push_back(all[child]);
+      }
     }
+    if (next == found.size()) return found;
+    parent = found[next].pid;
   }
-  return found;
 }
 
-std::vector<ProcessEntry> live_children() {
-  ProcessList list = list_processes();
-  if (!list.self) return {};
-  std::vector<ProcessEntry> children;
-  for (ProcessEntry& entry : list.entries) {
-    if (entry.parent == *list.self) children.push_back(std::move(entry));
-  }
-  return in_our_numbers(std::move(children), *list.self);
+ProcessWalk::ProcessWalk() : self_(self_in_proc()), directory_(nullptr, closedir) {
+  if (self_) directory_.reset(opendir("/proc"));
+}
+
+bool ProcessWalk::go_on(Clock::time_point until) {
+  if (!directory_) return true;
+  do {
+    const dirent* entry = readdir(directory_.get());
+    if (entry == nullptr) return true;
+    pid_t pid = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
+    auto stat = read_process_stat(pid);
+    // A process without its first thread looks like a zombie while its other threads run.
+    if (!stat || (stat->state == 'Z' && stat->threads < 2) || stat->state == 'X') continue;
+    entries_.push_back(
+        {pid, stat->parent, stat->state, std::move(stat->name), pid, stat->start_time});
+  } while (Clock::now() < until);
+  return false;
+}
+
+std::vector<ProcessEntry> ProcessWalk::take_descendants() {
+  if (!directory_) return {};
+  return in_our_numbers(descendants_of(std::exchange(entries_, {}), *self_), *self_);
 }
 
 std::vector<ProcessEntry> live_descendants() {
-  const ProcessList list = list_processes();
-  return list.self ? in_our_numbers(descendants_of(list.entries, *list.self), *list.self)
-                   : std::vector<ProcessEntry>();
+  ProcessWalk walk;
+  walk.go_on(ProcessWalk::Clock::time_point::max());
+  return walk.take_descendants();
 }
 
 bool signal_process(const ProcessEntry& entry, int signal) {
-  // A child of ours keeps its number until we reap it.
-  if (entry.parent == getpid()) return kill(entry.pid, signal) == 0;
   const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, entry.pid, 0)));
-  const bool no_pidfds = !pidfd && errno == ENOSYS;
-  if (!pidfd && !no_pidfds) return false;
-  // The process that the pidfd names is the one we meant if it still has that parent.
+  if (!pidfd && errno == ESRCH) return false;
+  // Its parent may be another by now, and its program, too.
   const auto now = read_process_stat(entry.in_proc);
-  const bool comparable = entry.in_proc == entry.pid;
-  if (!now || now->name != entry.name || (comparable && now->parent != entry.parent)) return false;
-  if (no_pidfds) return kill(entry.pid, signal) == 0;
-  return syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
+  if (!now || now->start_time != entry.start_time) return false;
+  if (pidfd && syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0) return true;
+  // No pidfds: an old kernel, a container that forbids them, too many open files.
+  return (!pidfd || errno != ESRCH) && kill(entry.pid, signal) == 0;
 }
 
 ChildCondition condition_of(pid_t pid) {
@@ -168,7 +161,11 @@ std::string name_of(const ProcessEntry& entry) {
 }
 
 std::string describe_stuck(const ProcessEntry& entry) {
-  if (entry.pid < 0) return "a process that /proc does not show";
+  if (entry.pid < 0)
+    return self_in_proc()
+               ? "a process that /proc does not show"
+               : "a process that cannot be seen, because there is no /proc; mount it, or "
+                 "use --contain=pidns";
   const std::string channel = read_proc(entry.in_proc, "wchan");
   std::string text = name_of(entry) + ", state " + entry.state + " (" + meaning_of(entry.state);
   if (!channel.empty() && channel != "0") text += ", in " + channel;

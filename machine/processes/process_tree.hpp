@@ -1,8 +1,13 @@
 // Which processes there are below one of ours, what they are called and what they wait for.
 #pragma once
 
+#include <dirent.h>
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,14 +19,34 @@ struct ProcessEntry {
   char state = '?';    ///< as in ProcessStat
   std::string name;    ///< comm, at most 15 bytes
   pid_t in_proc = -1;  ///< its pid in /proc, which in a container may be that of another namespace
+  std::uint64_t start_time = 0;  ///< as in ProcessStat: tells two processes with one pid apart
 };
 
-/// Those below `root`, which is not among them, parents before their children. Pure.
+/// Those below `root`, which is not among them, parents before their children. Takes time in
+/// proportion to `all`. Pure.
 std::vector<ProcessEntry> descendants_of(const std::vector<ProcessEntry>& all, pid_t root);
 
-/// The live children of this process, and all below it, parents first, in the numbers of our own
-/// pid namespace. Not atomic: a process that starts or ends meanwhile may be missing.
-std::vector<ProcessEntry> live_children();
+/// One look at the live processes below this one, in parts: /proc has all of the machine's, at some
+/// 10 us each. Not atomic: a process that starts or ends meanwhile may be missing.
+class ProcessWalk {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  ProcessWalk();
+  /// False: without /proc no process is seen.
+  [[nodiscard]] bool sees_processes() const { return directory_ != nullptr; }
+  /// Reads on until that time; true: all of it has been read.
+  bool go_on(Clock::time_point until);
+  /// After that, and once: parents first, in the numbers of our own pid namespace.
+  std::vector<ProcessEntry> take_descendants();
+
+ private:
+  std::optional<pid_t> self_;          // in /proc's numbers, as all of entries_
+  std::vector<ProcessEntry> entries_;  // of the whole machine
+  std::unique_ptr<DIR, int (*)(DIR*)> directory_;
+};
+
+/// The whole walk at once.
 std::vector<ProcessEntry> live_descendants();
 
 /// Sends a signal to a process that is still what `entry` says. False: it is not, or may not be

@@ -68,7 +68,7 @@ std::vector<ProcessEntry> left(pid_t sshd) {
 }
 
 void reap_orphans(pid_t sshd) {
-  for (const ProcessEntry& entry : machine::live_children()) {
+  for (const ProcessEntry& entry : machine::live_descendants()) {
     if (entry.pid != sshd) waitpid(entry.pid, nullptr, WNOHANG);
   }
 }
