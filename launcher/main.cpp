@@ -32,6 +32,7 @@
 #include "launcher/report/report.hpp"
 #include "launcher/report/report_file.hpp"
 #include "launcher/report/report_json.hpp"
+#include "launcher/run_folder.hpp"
 #include "launcher/ssh/launch_from_here.hpp"
 #include "launcher/ssh/node.hpp"
 #include "launcher/texts/texts.hpp"
@@ -49,13 +50,13 @@ int fail(const launcher::LaunchError& error) {
   return error.exit_code;
 }
 
-// A private directory for what lives as long as the job; empty when none can be made, and then
-// workers leave no error files. In memory where TMPDIR does not say otherwise: a folder on a disk
-// costs as much as starting a worker.
-std::string make_run_directory() {
+// Without one workers leave no error files. In memory where TMPDIR does not say otherwise: a folder
+// on a disk costs as much as starting a worker.
+launcher::RunFolder make_run_folder() {
   for (const std::string& base : {launcher::temporary_base("/dev/shm"), std::string("/tmp")}) {
-    std::string path = base + "/ddprun_XXXXXX";
-    if (mkdtemp(path.data()) != nullptr) return path;
+    launcher::remove_dead_run_folders(base);
+    auto folder = launcher::make_run_folder(base);
+    if (!folder.path.empty()) return folder;
   }
   return {};
 }
@@ -158,7 +159,8 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
     std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n",
                  printable(*log_folder).c_str());
   plan.agent.log_folder = std::move(*log_folder);
-  plan.agent.run_directory = plan.warden.run_directory = make_run_directory();
+  const launcher::RunFolder run_folder = make_run_folder();
+  plan.agent.run_directory = plan.warden.run_directory = run_folder.path;
   plan.warden.title_room = title_room;
   proto::ProgramFacts& program = plan.agent.program;
   program.python = plan.program.python;
