@@ -25,6 +25,7 @@
 #include "base/signals.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
+#include "machine/processes/shared_memory.hpp"
 #include "warden/agent_deadline.hpp"
 #include "warden/background_input.hpp"
 #include "warden/fence_deadline.hpp"
@@ -246,8 +247,11 @@ class Warden {
     if (cgroup_) cgroup_->kill();
     // What the agent itself could not kill, and has reported, gets no second chance.
     const auto limit = code == kExitLeftovers ? 0ms : kill_limit;
-    const auto left = machine::kill_all_children(Clock::now() + limit);
+    machine::ChildrenKiller killer(Clock::now() + limit);
+    killer.go_on(Clock::time_point::max());
+    const auto& left = killer.left();
     left.empty() ? connection_.end_in_order() : connection_.reset();
+    machine::remove_shared_memory_of({killer.reaped(), started_at_});
     if (!words.empty()) say(words);
     if (code != kExitLeftovers) {
       for (const machine::ProcessEntry& process : left)
@@ -277,6 +281,7 @@ class Warden {
   HeldConnection connection_;
   std::optional<BackgroundInput> input_;  // none: workers have the job's, or it has ended
   UniqueFd signals_;
+  const std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
   bool agent_said_all_ = false;
   bool pausing_ = false;  // SIGTSTP came, and no SIGCONT after it
   AgentDeadline deadline_;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,6 +60,8 @@ struct RoundHandles {
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
   // How long the exits of this round may still wait for the log thread, all together.
   Clock::duration catch_up_left = std::chrono::milliseconds(200);
+  // Processes of the round that have ended, as far as they were our children.
+  std::set<pid_t> ended;
 };
 
 class Agent {
@@ -144,6 +147,8 @@ class Agent {
     return wall_started_at_ +
            std::chrono::duration_cast<std::chrono::system_clock::duration>(at - started_at_);
   }
+  void note_end(pid_t pid);
+  void remove_shared_memory();
   void summarize_round();
   void describe_last_round();
   void end_output(proto::Finished::Outcome outcome);

@@ -64,6 +64,7 @@ void Agent::obey(EndJob& action) {
   if (machine::has_children() && result_.leftovers.empty()) kill_leftovers(action.kill_limit);
   if (handles_) {
     link_.lease(std::nullopt);
+    remove_shared_memory();
     if (action.round_open) summarize_round();
     describe_last_round();
   }

@@ -13,6 +13,7 @@
 #include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
 #include "machine/cgroups/memory_kills.hpp"
+#include "machine/processes/shared_memory.hpp"
 
 namespace ddprun::agent {
 
@@ -27,6 +28,7 @@ constexpr auto kSayStuckAfter = 1s;      // of leftovers that SIGKILL has not en
 constexpr auto kKillTurn = 400ms;
 constexpr auto kSignalTurn = 20ms;
 constexpr std::size_t kLeftoversNamed = 8;
+constexpr std::size_t kEndedMax = 100'000;  // remembered of a round
 constexpr std::size_t kFirstRoundsKept = 10;
 constexpr std::size_t kLastRoundsKept = 90;
 
@@ -99,6 +101,7 @@ bool Agent::kill_some(Clock::duration limit) {
   if (killer_->go_on(Clock::now() + limit)) {
     for (const machine::ProcessEntry& process : left)
       result_.leftovers.push_back(machine::describe_stuck(process));
+    for (const pid_t pid : killer_->reaped()) note_end(pid);
     return true;
   }
   const auto now = Clock::now();
@@ -115,7 +118,10 @@ bool Agent::kill_some(Clock::duration limit) {
 
 std::vector<machine::ProcessEntry> Agent::kill_everything(Clock::duration limit) {
   if (link_.cgroup() != nullptr) link_.cgroup()->kill();
-  return machine::kill_all_children(Clock::now() + limit);
+  machine::ChildrenKiller killer(Clock::now() + limit);
+  killer.go_on(Clock::time_point::max());
+  for (const pid_t pid : killer.reaped()) note_end(pid);
+  return killer.left();
 }
 
 void Agent::obey(const ReportRound&) {
@@ -125,6 +131,7 @@ void Agent::obey(const ReportRound&) {
   summarize_round();
   proto::Stopped stopped = gather_evidence();
   remove_round_files(config_, round.round);
+  remove_shared_memory();
   stopped.losses = losses();
   if (config_.rendezvous) add_slowest(stopped);
   result_.rounds.back().furthest_step = stopped.furthest_step;
@@ -218,6 +225,26 @@ void Agent::add_slowest(proto::Stopped& stopped) {
   hang.used = worker.used;
   hang.ran_for = worker.ran_for;
   hang.ended_at = worker.ended_at - machine_.round()->started_at;
+}
+
+/// Of a process of the round, which may have left shared memory.
+void Agent::note_end(pid_t pid) {
+  if (handles_ && handles_->ended.size() < kEndedMax) handles_->ended.insert(pid);
+}
+
+/// Those that ended by themselves in order have left none.
+void Agent::remove_shared_memory() {
+  if (!handles_) return;
+  const bool in_order = std::all_of(workers().begin(), workers().end(), [](const auto& worker) {
+    return worker.exit && worker.exit->success();
+  });
+  const machine::EndedProcesses ended{std::exchange(handles_->ended, {}),
+                                      handles_->wall_started_at};
+  if (in_order && ended.pids.size() <= workers().size()) return;
+  const int removed = machine::remove_shared_memory_of(ended);
+  if (removed > 0)
+    spdlog::info("removed {} files of shared memory that ended processes had left in {}", removed,
+                 machine::kSharedMemoryFolder);
 }
 
 void Agent::summarize_round() {

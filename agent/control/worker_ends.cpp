@@ -87,7 +87,9 @@ void Agent::reap_strangers() {
     const bool is_ours = worker || watch_.child_ended(info.si_pid) ||
                          suspects_.child_ended(info.si_pid) ||
                          (preflight_ && preflight_->child_ended(info.si_pid));
-    if (!is_ours) machine::reap(info.si_pid);
+    if (is_ours) continue;
+    machine::reap(info.si_pid);
+    note_end(info.si_pid);
   }
 }
 
@@ -103,6 +105,7 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   // It has died and cannot be reaped while a debugger holds it; SIGCHLD tells when that lets go.
   handles_->exits[local_rank].reset();
   if (!reaped) return;
+  note_end(pid);
   if (timers_) timers_->worker_ended(pid);
   watch_.worker_ended(pid);
   suspects_.worker_ended(pid);
@@ -159,6 +162,7 @@ void Agent::obey(const NameStuck& action) {
 
 void Agent::die_with_warden() {
   if (kill_everything(config_.stop.kill_timeout).empty()) membership_->end_in_order();
+  remove_shared_memory();
   std::error_code ignored;
   if (!config_.run_directory.empty()) std::filesystem::remove_all(config_.run_directory, ignored);
   _exit(128 + SIGKILL);

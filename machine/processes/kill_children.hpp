@@ -36,6 +36,8 @@ class ChildrenKiller {
   /// Those that the newest look has found, parents first. When `go_on` has returned true: those
   /// that are left, one entry without a pid where none of them can be seen.
   [[nodiscard]] const std::vector<ProcessEntry>& left() const { return left_; }
+  /// All that have ended meanwhile.
+  [[nodiscard]] const std::set<pid_t>& reaped() const { return reaped_; }
 
  private:
   void reap_the_dead();

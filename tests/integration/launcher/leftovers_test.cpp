@@ -302,3 +302,29 @@ TEST_CASE("an agent that is stuck in the kernel does not keep the warden from en
   freezer.thaw();
   CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
 }
+
+TEST_CASE("shared memory that killed workers and their children left is removed, and no other") {
+  // As PyTorch names it: by the process that made it.
+  const std::string mark = test::unique_mark();
+  const std::string ours = "/dev/shm/torch_" + std::to_string(getpid()) + "_1_" + mark;
+  std::ofstream(ours) << "x";
+  // In sessions of their own, so that no worker reaps its child: of that ddprun would not know.
+  ShellJob job("export END=1_" + mark + R"(
+setsid sh -c ': > /dev/shm/torch_$$_$END; exec sleep 60' &
+: > /dev/shm/torch_$$_$END
+while [ $(ls /dev/shm | grep -c "torch_[0-9]*_$END") -lt 11 ]; do sleep 0.01; done
+kill -9 $$
+)");
+  const auto left = [&mark] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      if (has(entry.path().string(), mark)) names.push_back(entry.path().string());
+    return names;
+  };
+  const int kills = 10 * test::repeats("DDPRUN_TEST_ENDINGS", 2);
+  for (int killed = 0; killed < kills; killed += 10) {
+    CHECK(job.run({"--nproc-per-node=5"}).status == 137);
+    REQUIRE(left() == std::vector<std::string>{ours});
+  }
+  std::filesystem::remove(ours);
+}

@@ -1,0 +1,34 @@
+// Files of shared memory that processes leave in /dev/shm when they are killed. They take memory
+// until somebody removes them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace ddprun::machine {
+
+inline constexpr const char* kSharedMemoryFolder = "/dev/shm";
+
+/// The process that has made a file with such a name: `torch_PID_...` (PyTorch's file_system
+/// strategy), `pym-PID-...` (Python's multiprocessing), `sem.loky-PID-...` (joblib). None: the name
+/// does not tell. Pure.
+std::optional<pid_t> maker_of_shared_memory(std::string_view name);
+
+/// Processes that have ended, and when the first of them can have begun.
+struct EndedProcesses {
+  std::set<pid_t> pids;
+  std::chrono::system_clock::time_point since;
+};
+
+/// Removes what those have left in `folder`: files of this user with their number in the name, made
+/// since then, that no process of the machine has open or mapped, in whatever container. Returns
+/// how many.
+int remove_shared_memory_of(const EndedProcesses& ended,
+                            const std::string& folder = kSharedMemoryFolder);
+
+}  // namespace ddprun::machine
