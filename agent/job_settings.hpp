@@ -15,6 +15,7 @@ struct WatchSettings {
   std::chrono::milliseconds progress_timeout{0};  ///< without progress: a hang; 0: none is
   std::chrono::milliseconds log_timeout{0};       ///< without output: worth a line; 0: none is
   OnSilence on_silence = OnSilence::report;
+  std::chrono::milliseconds kernel_timeout{0};  ///< in one uninterruptible wait: a hang; 0: none is
 };
 
 /// Which other users of this machine may use the store; our own and root always may.

@@ -32,7 +32,8 @@ void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
   if (config_.watch.progress_timeout > nanoseconds(0) && !pages &&
       !std::exchange(said_no_folder_, true))
     spdlog::warn("--progress-timeout has no effect: no folder for the pages could be made");
-  if (!pages && !output) return;
+  const bool waits = config_.watch.kernel_timeout > nanoseconds(0);
+  if (!pages && !output && !waits) return;
   stop();
   round_ = &round;
   group_ = &group;
@@ -46,6 +47,10 @@ void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
     output_.emplace(workers, config_.watch.log_timeout);
     period_ = std::min(period_, look_period(config_.watch.log_timeout));
     count_output(sources);
+  }
+  if (waits) {
+    waits_.emplace(workers, config_.watch.kernel_timeout);
+    period_ = std::min(period_, look_period(config_.watch.kernel_timeout));
   }
   clock_.emplace(period_, Clock::now());
   if (paused_) clock_->pause();
@@ -61,6 +66,7 @@ void RoundWatch::stop() {
   clock_.reset();
   progress_.reset();
   output_.reset();
+  waits_.reset();
 }
 
 void RoundWatch::pause() {
@@ -129,6 +135,7 @@ void RoundWatch::wait() {
 
 void RoundWatch::look() {
   const nanoseconds elapsed = clock_->counted(Clock::now());
+  if (waits_ && !reported_) look_at_waits(elapsed);
   if (output_ && !reported_) look_at_output(elapsed);
   if (progress_ && !reported_ && !taking_stacks_) look_at_pages(elapsed);
 }
@@ -161,6 +168,28 @@ void RoundWatch::look_at_output(nanoseconds elapsed) {
                  describe(quiet.quiet_for));
   }
   if (config_.watch.on_silence == OnSilence::restart) judge_silence();
+}
+
+/// No debugger can stop such a worker, so what /proc tells is all there is.
+void RoundWatch::look_at_waits(nanoseconds elapsed) {
+  std::vector<std::optional<std::uint64_t>> waits(group_->workers().size());
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    if (running(static_cast<int>(i))) waits[i] = kernel_wait_of(group_->workers()[i].pid);
+  }
+  const auto stuck = waits_->look(waits, elapsed);
+  if (!stuck) return;
+  FoundHang found;
+  found.local_rank = stuck->local_rank;
+  found.message = fmt::format(
+      "its main thread waits in the kernel (state D) for {} (--uninterruptible-timeout)",
+      describe(stuck->lasted));
+  found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(stuck->lasted);
+  found.stacks = thread_states(group_->workers()[static_cast<std::size_t>(stuck->local_rank)].pid);
+  if (progress_) {
+    if (const auto page = read_page(stuck->local_rank)) found.progress = {page->step, page->phase};
+  }
+  handlers_.notice(fmt::format("rank {} hangs: {}", rank(stuck->local_rank), found.message));
+  report(std::move(found));
 }
 
 /// Some workers never print, as all but rank 0 of many programs: only the silence of all is a hang.

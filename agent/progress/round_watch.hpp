@@ -1,5 +1,6 @@
-// Watches the workers of a round for --progress-timeout and --log-timeout: the timer, the reading
-// and the stacks around ProgressWatch and OutputWatch. Without these options it does nothing.
+// Watches the workers of a round for --progress-timeout, --log-timeout and
+// --uninterruptible-timeout: the timer, the reading and the stacks around ProgressWatch,
+// OutputWatch and KernelWatch. Without these options it does nothing.
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,7 @@
 
 #include "agent/config.hpp"
 #include "agent/progress/found_hang.hpp"
+#include "agent/progress/kernel_watch.hpp"
 #include "agent/progress/output_watch.hpp"
 #include "agent/progress/progress_watch.hpp"
 #include "agent/progress/stack_taker.hpp"
@@ -64,6 +66,7 @@ class RoundWatch {
   void look();
   void look_at_pages(std::chrono::nanoseconds elapsed);
   void look_at_output(std::chrono::nanoseconds elapsed);
+  void look_at_waits(std::chrono::nanoseconds elapsed);
   std::optional<ProgressPage> read_page(int local_rank);
   void report(FoundHang found);
   void judge(Hang hang);
@@ -86,6 +89,7 @@ class RoundWatch {
   std::optional<LookClock> clock_;
   std::optional<ProgressWatch> progress_;
   std::optional<OutputWatch> output_;
+  std::optional<KernelWatch> waits_;
   std::vector<Count> printed_;  // by local rank; null: what it prints is not seen
   bool taking_stacks_ = false;
   bool reported_ = false;  // a hang; the round is about to be stopped for it

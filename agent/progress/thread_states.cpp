@@ -103,4 +103,14 @@ int tracer_of(int pid, const std::string& proc) {
   return tracer;
 }
 
+std::optional<std::uint64_t> kernel_wait_of(int pid, const std::string& proc) {
+  const auto status = read_small_file(fmt::format("{}/{}/status", proc, pid));
+  if (!status || !field_in(*status, "State").starts_with('D')) return std::nullopt;
+  // Two waits of a worker that reads much from a disk are no long one.
+  const std::string waits = field_in(*status, "voluntary_ctxt_switches");
+  std::uint64_t number = 0;
+  std::from_chars(waits.data(), waits.data() + waits.size(), number);
+  return number;
+}
+
 }  // namespace ddprun::agent

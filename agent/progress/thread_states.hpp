@@ -1,6 +1,8 @@
 // What a process's threads do, as far as /proc says: what remains where no debugger is there.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,5 +19,9 @@ bool waits_for_stdin(int pid, const std::string& proc = "/proc");
 
 /// The process that traces this one, as a debugger does; 0: none does.
 int tracer_of(int pid, const std::string& proc = "/proc");
+
+/// Set while the main thread waits in the kernel so that no signal wakes it (state D): a number
+/// that stays the same as long as that wait does.
+std::optional<std::uint64_t> kernel_wait_of(int pid, const std::string& proc = "/proc");
 
 }  // namespace ddprun::agent

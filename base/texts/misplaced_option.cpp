@@ -25,7 +25,7 @@ constexpr std::array kPrograms = {
         "stdout-filters|"
         "duplicate-stderr-filters|logs-specs|max-restarts|restart-window|restart-delay|min-uptime|"
         "max-node-changes|no-restart-on|explain-policy|exit-code|report|progress-timeout|log-"
-        "timeout|on-silence|"
+        "timeout|on-silence|uninterruptible-timeout|"
         "grace-period|kill-timeout|contain|signals-to-handle|forward-signals|standalone|"
         "master-addr|master-port|worker-store|store-allow-uid|rdzv-id|rdzv-backend|rdzv-endpoint|"
         "rdzv-conf|node-rank|local-addr|port-range|grow-delay|rdzv-secret-file|rdzv-auth|rdzv-tls|"

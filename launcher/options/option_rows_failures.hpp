@@ -188,6 +188,21 @@ inline constexpr std::array kFailureRows = {
                    "--nproc-per-node=2 train.py",
     },
     OptionRow{
+        .name = "uninterruptible-timeout",
+        .environment = "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Treat a worker as hung if one wait in the kernel lasts this long (state D)",
+        .more =
+            "In such a wait, for a driver or a file server, a process acts on no signal. The "
+            "main thread of each worker is watched. --max-restarts decides if SIGKILL ends the "
+            "worker within --kill-timeout; else the job ends with exit code 71. 0: no worker is "
+            "watched.",
+        .default_text = "off",
+        .example = "ddprun --uninterruptible-timeout=5m --nproc-per-node=2 train.py",
+    },
+    OptionRow{
         .name = "grace-period",
         .aliases = "shutdown-timeout",
         .environment = "PET_SHUTDOWN_TIMEOUT",

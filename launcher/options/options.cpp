@@ -198,6 +198,8 @@ Outcome<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& opti
   if (options.report_file == "-") options.report_file = "/dev/stdout";
   options.watch.progress_timeout =
       parsed.seconds("progress-timeout").value_or(options.watch.progress_timeout);
+  options.watch.kernel_timeout =
+      parsed.seconds("uninterruptible-timeout").value_or(options.watch.kernel_timeout);
   options.watch.log_timeout = parsed.seconds("log-timeout").value_or(options.watch.log_timeout);
   options.watch.on_silence = choice<OnSilence>(parsed, "on-silence");
   if (options.watch.on_silence == OnSilence::restart && options.watch.log_timeout.count() == 0)

@@ -111,6 +111,10 @@ std::string watch_text(const agent::AgentConfig& agent) {
                         agent.watch.on_silence == agent::OnSilence::restart ? " of any worker" : "",
                         describe(agent.watch.log_timeout));
   }
+  if (agent.watch.kernel_timeout.count() > 0) {
+    text += fmt::format("{}one wait in the kernel for {}", text.empty() ? "" : ", or ",
+                        describe(agent.watch.kernel_timeout));
+  }
   return text.empty() ? "detection off (see --progress-timeout)" : text;
 }
 
@@ -321,6 +325,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["file_timers"] = agent.file_timers;
   json["log_timeout_seconds"] = seconds(agent.watch.log_timeout);
   json["on_silence"] = word_of(agent.watch.on_silence);
+  json["uninterruptible_timeout_seconds"] = seconds(agent.watch.kernel_timeout);
   json["run_id"] = agent.run_id;
   json["role"] = agent.role;
   if (!plan.cluster.scheduler.empty()) json["cluster"] = cluster_json(plan);

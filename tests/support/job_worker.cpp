@@ -7,6 +7,7 @@
 //   its own session behind,
 //                                                                which ignores SIGTERM and sleeps
 //   sleep SECONDS     (decimals; goes on after signals)          exit CODE
+//   vfork             waits in the kernel (state D) for a child that sleeps
 //   kill SIGNAL       itself                    stdin            copy stdin to stdout
 //   rank N            do the rest only as this RANK              round N    ... only in this
 //   DDPRUN_ROUND flood BYTES       lines of 100 bytes on stdout
@@ -62,6 +63,12 @@ void leave_daemon() {
   std::signal(SIGHUP, SIG_IGN);
   sleep_for(120);
   _exit(0);
+}
+
+/// Only SIGKILL ends its wait.
+void wait_in_the_kernel() {
+  if (vfork() != 0) return;
+  while (true) pause();
 }
 
 std::string descriptors() {
@@ -136,6 +143,8 @@ int main(int argc, char** argv) {
       std::signal(SIGTERM, SIG_IGN);
     } else if (action == "daemon") {
       leave_daemon();
+    } else if (action == "vfork") {
+      wait_in_the_kernel();
     } else if (action == "sleep") {
       sleep_for(std::atof(next().c_str()));
     } else if (action == "exit") {

@@ -49,6 +49,28 @@ std::string python_example(const test::TempDir& folder) {
 
 }  // namespace
 
+TEST_CASE(
+    "a worker that waits in the kernel for too long is a hang, and is restarted once it is dead") {
+  const auto [job, report] = run_watched(
+      {"--nproc-per-node=2", "--uninterruptible-timeout=0.4", "--grace-period=0.2",
+       "--max-restarts=1"},
+      "case $RANK$DDPRUN_ROUND in 10) exec $W vfork;; 00) exec $W sleep 60;; esac", "/nowhere");
+  CHECK(job.status == 0);
+  CHECK_THAT(job.err,
+             Contains("ddprun: rank 1 hangs: its main thread waits in the kernel (state D) "
+                      "for ") &&
+                 Contains(" (--uninterruptible-timeout)"));
+  CHECK(report["rounds"].size() == 2);
+}
+
+TEST_CASE("without the option a worker may wait in the kernel for as long as it likes") {
+  const auto [job, report] =
+      run_watched({"--nproc-per-node=2", "--log-timeout=0.3"},
+                  "case $RANK in 1) exec $W vfork;; *) exec $W sleep 1 exit 5;; esac", "/nowhere");
+  CHECK(job.status == 5);
+  CHECK_THAT(job.err, !Contains("state D"));
+}
+
 TEST_CASE("a worker that makes no progress is named with its step and phase and silence") {
   const auto [job, report] =
       run_watched({"--nproc-per-node=2", "--progress-timeout=0.5"}, kOneHangs, "/nowhere");

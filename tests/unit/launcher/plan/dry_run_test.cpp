@@ -135,10 +135,14 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   CHECK(json["progress_timeout_seconds"] == 60.0);
   CHECK(json["log_timeout_seconds"] == 2.0);
   CHECK(json["on_silence"] == "report");
+  CHECK(json["uninterruptible_timeout_seconds"] == 0.0);
   CHECK(json["kill_timeout_seconds"] == 0.5);
   CHECK(json["restart_delay_seconds"] == "auto");
   plan.agent.watch.on_silence = agent::OnSilence::restart;
   CHECK_THAT(dry_run_text(plan, {}), Contains(", or no output of any worker for 2.0 s\n"));
+  plan.agent.watch.kernel_timeout = 5min;
+  CHECK_THAT(dry_run_text(plan, {}),
+             Contains(" for 2.0 s, or one wait in the kernel for 5 min 0 s\n"));
   plan.agent.job.restart = restarts({"--max-restarts=3", "--restart-delay=0"});
   CHECK_THAT(dry_run_text(plan, {}), Contains("restarts     at most 3; never waits\n"));
   plan.agent.job.restart = restarts({"--max-restarts=3", "--restart-delay=2.5"});
