@@ -30,6 +30,7 @@
 #include "warden/background_input.hpp"
 #include "warden/fence_deadline.hpp"
 #include "warden/process_title.hpp"
+#include "warden/warden_priority.hpp"
 #include "warden/warden_signals.hpp"
 
 namespace ddprun::warden {
@@ -76,7 +77,7 @@ class Warden {
       reap_strangers();
       if (fence_.is_due(lease_end(), {.boot = boot_clock_now(), .steady = Clock::now()})) {
         kill(agent_, SIGKILL);
-        return finish(kExitNoRound, kLastKillLimit,
+        return finish(kExitNoRound, settings_.stop.kill_timeout,
                       agent_name() +
                           " did not kill the workers, although the rendezvous has not answered: "
                           "killing everything");
@@ -89,7 +90,9 @@ class Warden {
           break;
         case AgentDeadline::Due::end_job:
           kill(agent_, SIGKILL);
-          return finish(kExitInternal, kLastKillLimit,
+          // One that was told to end has had the time to kill already.
+          return finish(kExitInternal,
+                        deadline_.ending() ? kLastKillLimit : settings_.stop.kill_timeout,
                         agent_name() +
                             (deadline_.ending() ? " did not end the job in time"
                                                 : " was stopped and not continued") +
@@ -385,6 +388,7 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
                  std::move(lease), agent_main);
   }
   agents_end.reset();
+  if (settings.has_lease) protect_from_starving();
   restore_others(settings.stop);
   return Warden(settings, agent, std::move(wardens_end), std::move(cgroup), std::move(lease),
                 std::move(input))
