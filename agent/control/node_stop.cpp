@@ -256,7 +256,8 @@ std::optional<Clock::time_point> NodeMachine::deadline() const {
   if (!round_ || state_ == NodeState::over) return std::nullopt;
   std::optional<Clock::time_point> next;
   // While leftovers of a success are waited for, it is their turn.
-  const bool tells = state_ == NodeState::running || state_ == NodeState::done;
+  const bool tells =
+      state_ == NodeState::running || (state_ == NodeState::done && config_.rendezvous.has_value());
   for (const auto& one : {round_->group.deadline(), round_->leftovers.deadline(),
                           round_->countdown_at, tells ? round_->uneven_at : std::nullopt}) {
     if (one && (!next || *one < *next)) next = one;

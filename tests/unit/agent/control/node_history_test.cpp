@@ -175,7 +175,8 @@ class Job {
     CHECK((!node.machine.deadline() || *node.machine.deadline() > node.now));
     const NodeState state = node.machine.state();
     const bool waits = state == NodeState::running || state == NodeState::stopping ||
-                       state == NodeState::finishing || state == NodeState::clearing;
+                       state == NodeState::finishing || state == NodeState::clearing ||
+                       (state == NodeState::done && node.config.rendezvous);
     CHECK((waits || !node.machine.deadline()));
   }
 
