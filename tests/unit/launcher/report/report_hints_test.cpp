@@ -37,6 +37,7 @@ TEST_CASE("signals with a usual cause come with a hint") {
             "/home/me/env: type PYTHON_EXEC=/home/me/env/bin/python ddprun"));
   elsewhere.python_is_wanted = true;
   CHECK(has(said(module, elsewhere), "because PYTHON_EXEC names it, not under the active"));
+  module.finished.verdict->program.reset();
   CHECK(has(said(module), "is the module installed for this Python? PROGRAM, or its"));
   agent::AgentResult result = failed({true, SIGKILL, false});
   result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
