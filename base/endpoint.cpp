@@ -20,7 +20,10 @@ bool host_character(char c) {
 }
 
 bool is_ipv6_address(std::string_view text) {
-  const std::string address(text.substr(0, text.find('%')));
+  const auto zone = text.find('%');
+  if (zone != std::string_view::npos && text.find(':', zone) != std::string_view::npos)
+    return false;
+  const std::string address(text.substr(0, zone));
   in6_addr ignored;
   return inet_pton(AF_INET6, address.c_str(), &ignored) == 1;
 }
