@@ -54,7 +54,6 @@ int fail(const launcher::LaunchError& error) {
 // on a disk costs as much as starting a worker.
 launcher::RunFolder make_run_folder() {
   for (const std::string& base : {launcher::temporary_base("/dev/shm"), std::string("/tmp")}) {
-    launcher::remove_dead_run_folders(base);
     auto folder = launcher::make_run_folder(base);
     if (!folder.path.empty()) return folder;
   }
@@ -161,6 +160,10 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   plan.agent.log_folder = std::move(*log_folder);
   const launcher::RunFolder run_folder = make_run_folder();
   plan.agent.run_directory = plan.warden.run_directory = run_folder.path;
+  plan.warden.beside_start = [&run_folder] {
+    launcher::remove_dead_run_folders(
+        std::filesystem::path(run_folder.path).parent_path().string());
+  };
   plan.warden.title_room = title_room;
   proto::ProgramFacts& program = plan.agent.program;
   program.python = plan.program.python;

@@ -390,6 +390,7 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
   agents_end.reset();
   if (settings.has_lease) protect_from_starving();
   restore_others(settings.stop);
+  if (settings.beside_start) settings.beside_start();
   return Warden(settings, agent, std::move(wardens_end), std::move(cgroup), std::move(lease),
                 std::move(input))
       .run(watched);
