@@ -17,11 +17,8 @@
 
 #include "base/boot_clock.hpp"
 #include "base/boot_timer.hpp"
-#include "base/bounded_write.hpp"
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
-#include "base/line_start.hpp"
-#include "base/printable.hpp"
 #include "base/signals.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
@@ -29,6 +26,8 @@
 #include "warden/agent_deadline.hpp"
 #include "warden/background_input.hpp"
 #include "warden/fence_deadline.hpp"
+#include "warden/prepare_containment.hpp"
+#include "warden/print_line.hpp"
 #include "warden/process_title.hpp"
 #include "warden/warden_priority.hpp"
 #include "warden/warden_signals.hpp"
@@ -40,17 +39,9 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kCgroupLimit = 1s;
-constexpr auto kSayLimit = 500ms;
 constexpr auto kLastKillLimit = 1s;  // after a deadline that has passed
 constexpr auto kStuckMargin =
     5s;  // what an agent may take beyond the grace period before it counts as stuck
-
-// Not through any buffer: the warden must say its line even when nothing else works. A reader of
-// ours that has stopped does not keep it. Of a dead agent a progress bar may stand at the cursor.
-void say(const std::string& line) {
-  const std::string start = line_start(STDERR_FILENO, std::nullopt);
-  write_within(STDERR_FILENO, start + "ddprun: " + printable(line) + "\n", kSayLimit);
-}
 
 class Warden {
  public:
@@ -180,10 +171,10 @@ class Warden {
   }
 
   void replace_guard() {
-    say("the guard (pid " + std::to_string(cgroup_->guard()) + ") was killed; " +
-        (cgroup_->replace_guard()
-             ? "another one took its place"
-             : "no other can be started: do not kill ddprun and its agent together"));
+    print_line("the guard (pid " + std::to_string(cgroup_->guard()) + ") was killed; " +
+               (cgroup_->replace_guard()
+                    ? "another one took its place"
+                    : "no other can be started: do not kill ddprun and its agent together"));
   }
 
   void take_notes() {
@@ -226,8 +217,8 @@ class Warden {
     if (const auto at = FenceDeadline::at(lease_end()))
       until_killed = std::clamp<Clock::duration>(*at - boot_clock_now(), 0ns, until_killed);
     const auto left = std::chrono::ceil<std::chrono::seconds>(until_killed);
-    say(agent_name() + " is stopped (SIGSTOP); run `kill -CONT " + std::to_string(agent_) +
-        "` to resume the job, or it is killed in " + std::to_string(left.count()) + " s");
+    print_line(agent_name() + " is stopped (SIGSTOP); run `kill -CONT " + std::to_string(agent_) +
+               "` to resume the job, or it is killed in " + std::to_string(left.count()) + " s");
   }
 
   std::string agent_name() const { return "the agent (pid " + std::to_string(agent_) + ")"; }
@@ -255,10 +246,10 @@ class Warden {
     const auto& left = killer.left();
     left.empty() ? connection_.end_in_order() : connection_.reset();
     machine::remove_shared_memory_of({killer.reaped(), started_at_});
-    if (!words.empty()) say(words);
+    if (!words.empty()) print_line(words);
     if (code != kExitLeftovers) {
       for (const machine::ProcessEntry& process : left)
-        say("could not be killed: " + machine::describe_stuck(process));
+        print_line("could not be killed: " + machine::describe_stuck(process));
       if (!left.empty()) code = kExitLeftovers;
     }
     if (cgroup_) remove_cgroup();
@@ -290,33 +281,6 @@ class Warden {
   AgentDeadline deadline_;
 };
 
-/// What has to be there before the agent is; false: it could not be made, which was said.
-bool prepare(machine::ContainmentLevel level, bool may_go_without,
-             std::optional<machine::GuardedCgroup>& cgroup) {
-  switch (level) {
-    case machine::ContainmentLevel::tree:
-      return true;
-    case machine::ContainmentLevel::pidns:
-      if (const auto opened = machine::open_pid_namespace(); !opened) {
-        say("cannot make a pid namespace: " + opened.error().message());
-        say(machine::kPidNamespaceHint);
-        return false;
-      }
-      return true;
-    case machine::ContainmentLevel::cgroup:
-      break;
-  }
-  auto made = machine::GuardedCgroup::make();
-  if (made) {
-    cgroup.emplace(std::move(*made));
-    return true;
-  }
-  if (may_go_without) return true;
-  say("cannot make a cgroup for the workers: " + made.error().message() +
-      "; use --contain=auto, which falls back to tree");
-  return false;
-}
-
 [[noreturn]] void become_agent(const WardenSettings& settings, pid_t warden, UniqueFd link,
                                const machine::JobCgroup* cgroup, std::optional<LeasePage> lease,
                                const std::function<void(WardenLink)>& agent_main) {
@@ -330,8 +294,8 @@ bool prepare(machine::ContainmentLevel level, bool may_go_without,
   if (!init && getppid() != warden) _exit(kExitInternal);
   if (init) {
     if (const auto mounted = machine::mount_own_proc(); !mounted) {
-      say("cannot mount /proc in the pid namespace: " + mounted.error().message());
-      say(machine::kPidNamespaceHint);
+      print_line("cannot mount /proc in the pid namespace: " + mounted.error().message());
+      print_line(machine::kPidNamespaceHint);
       _exit(kExitUsage);
     }
   }
@@ -354,18 +318,19 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
 
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::optional<machine::GuardedCgroup> cgroup;
-  if (!prepare(settings.containment, settings.cgroup_optional, cgroup)) return kExitUsage;
+  if (!prepare_containment(settings.containment, settings.cgroup_optional, cgroup))
+    return kExitUsage;
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    say(std::string("cannot make a socket: ") + std::strerror(errno) +
-        "; look at the limit of open files (ulimit -n)");
+    print_line(std::string("cannot make a socket: ") + std::strerror(errno) +
+               "; look at the limit of open files (ulimit -n)");
     return kExitInternal;
   }
   std::optional<LeasePage> lease;
   if (settings.has_lease) {
     auto page = LeasePage::make();
     if (!page) {
-      say("cannot share memory with the agent: " + page.error().message());
+      print_line("cannot share memory with the agent: " + page.error().message());
       return kExitInternal;
     }
     lease.emplace(std::move(*page));
@@ -376,9 +341,9 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
   const pid_t warden = getpid();
   const pid_t agent = fork();
   if (agent < 0) {
-    say(std::string("cannot start the agent: ") + std::strerror(errno) +
-        "; look at the limits of processes and memory (ulimit -u, the container's pids and "
-        "memory)");
+    print_line(std::string("cannot start the agent: ") + std::strerror(errno) +
+               "; look at the limits of processes and memory (ulimit -u, the container's pids and "
+               "memory)");
     return kExitInternal;
   }
   if (agent == 0) {
