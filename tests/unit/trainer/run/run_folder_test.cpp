@@ -75,7 +75,7 @@ TEST_CASE("a mark is not written through a link, nor looked for behind one") {
   const ddprun::test::TempDir directory;
   WorkerEnvironment mine;
   mine.job_socket = "@ddprun/0/none";
-  const std::filesystem::path run = directory / "ddprun-out" / "run-0001";
+  const std::filesystem::path run = directory / "ddprun-out" / kNow;
   std::filesystem::create_directories(run);
   std::filesystem::create_symlink(directory / "victim", run / "job");
   mark_run({}, mine, run);
