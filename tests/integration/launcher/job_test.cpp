@@ -85,7 +85,10 @@ TEST_CASE("a failure ends the job with the culprit's exit code and a report that
   CHECK(result.status == 7);
   CHECK(result.err.find("culprit: rank 1 (local rank 1, pid ") != std::string::npos);
   CHECK(result.err.find("exited with code 7 after ") != std::string::npos);
-  CHECK(result.err.find("    before\n    ValueError: bad lr\n") != std::string::npos);
+  CHECK(result.err.find(": ValueError: bad lr\n") != std::string::npos);
+  // They stand right above.
+  CHECK(result.err.find("[rank1] ValueError: bad lr\n") != std::string::npos);
+  CHECK(result.err.find("its last lines") == std::string::npos);
   CHECK(result.err.find("(not restarted: --max-restarts=0)") != std::string::npos);
 }
 

@@ -153,6 +153,8 @@ TEST_CASE("reports match their schema and use every key of it") {
   check({"--nproc-per-node=2"},
         "test $RANK = 0 || exec $W progress 5 load sleep 60; "
         "echo 'RuntimeError: Timed out waiting 8000ms for recv' >&2; /bin/sleep 0.3; exit 1");
+  check({"--nproc-per-node=2"},
+        "test $RANK = 0 || exit 0; /bin/sleep 0.5; echo 'OSError: Broken pipe' >&2; exit 1");
   check({}, "kill -INT $PPID; exec $W sleep 60");
   check({"--chaos=1,kill=0.05,faults=1", "--max-restarts=1"},
         "test $TORCHELASTIC_RESTART_COUNT = 1 || exec $W sleep 60");
