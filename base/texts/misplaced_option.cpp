@@ -20,7 +20,7 @@ constexpr std::array kPrograms = {
         "ddprun",
         "nproc-per-node|nnodes|role|omp-threads|numa-binding|module|no-python|run-path|"
         "local-rank-argument|use-env|gpus|xpus|gpu-visibility|virtual-local-rank|output|stdin|"
-        "log-dir|redirects|tee|local-ranks-filter|rank-filter|log-line-prefix-template|color|"
+        "log-dir|redirects|tee|local-ranks-filter|rank-filter|log-line-prefix-template|fold|color|"
         "log-max-size|log-keep|bar-interval|chaos|preflight|preflight-timeout|log-policy|duplicate-"
         "stdout-filters|"
         "duplicate-stderr-filters|logs-specs|max-restarts|restart-window|restart-delay|min-uptime|"
