@@ -49,6 +49,7 @@ CHANGING = [
     (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h)\b(?: \d+ s)?"), "TIME"),
     (re.compile(r"\b\d\d:\d\d:\d\d(?:\.\d+)?"), "TIME"),
     (re.compile(r"(127\.0\.0\.1|localhost|port)([: ])\d{2,5}\b"), r"\1\2PORT"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:_[0-9a-f]{8})?\b"), "RUN"),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"/[\w./-]*/python3[\w.]*"), "PYTHON"),
 ]
