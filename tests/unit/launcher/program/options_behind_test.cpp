@@ -62,16 +62,16 @@ TEST_CASE("a script that declares the option itself gets no warning about it") {
 }
 
 TEST_CASE("of programs that are no Python scripts it is not known what their options are") {
-  using Kind = ProgramChoice::Kind;
-  for (const Kind kind : {Kind::file, Kind::path, Kind::bundled})
+  for (const auto kind :
+       {ProgramChoice::Kind::file, ProgramChoice::Kind::path, ProgramChoice::Kind::bundled})
     CHECK(warning({"--nproc_per_node=2"}, kSource, kind).empty());
-  CHECK_FALSE(warning({"--nproc_per_node=2"}, kSource, Kind::python_module).empty());
+  CHECK_FALSE(warning({"--nproc_per_node=2"}, kSource, ProgramChoice::Kind::python_module).empty());
 }
 
 TEST_CASE("the warning about options behind the script comes with the plan") {
-  test::Machine machine;
+  ddprun::launcher::test::Machine machine;
   machine.files.text("ok.py", kSource);
-  const auto plan = test::planned({"ok.py", "--nproc_per_node=2"}, machine);
+  const auto plan = ddprun::launcher::test::planned({"ok.py", "--nproc_per_node=2"}, machine);
   REQUIRE(plan.warnings.size() == 1);
   CHECK(plan.warnings.front().starts_with("--nproc_per_node stands behind ok.py"));
   CHECK(plan.agent.workers.size() == 1);

@@ -266,8 +266,8 @@ TEST_CASE("the report as JSON has the documented keys") {
   victim.exit = {true, SIGABRT, false};
   victim.evidence.victim_phrase = "remote process exited";
   result.finished.verdict->victims = {{"local", 2, victim}};
-  const auto json = nlohmann::json::parse(launcher::report_json(
-      result, 3, {"run7", {"ddprun", "a.py"}, "/home/me", "/usr/bin/python3", "/logs"}));
+  const auto json = nlohmann::json::parse(
+      launcher::report_json(result, 3, {"run7", {"ddprun", "a.py"}, "/home/me", "/logs"}));
   CHECK(json["outcome"] == "failed");
   CHECK(json["exit_code"] == 3);
   CHECK(json["run_id"] == "run7");
