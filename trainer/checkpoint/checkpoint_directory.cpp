@@ -183,11 +183,24 @@ std::size_t remove_stale(const fs::path& directory) {
   return removed;
 }
 
+namespace {
+
+/// Whether nobody has put a pipe, a link or a folder in the place of a file.
+bool has_files_alone(const fs::path& checkpoint) {
+  std::error_code error;
+  for (fs::directory_iterator it(checkpoint, error), end; it != end; it.increment(error)) {
+    if (!fs::is_regular_file(it->symlink_status(error))) return false;
+  }
+  return !error;
+}
+
+}  // namespace
+
 void prune(const fs::path& directory, const std::string& lineage, std::size_t keep) {
   std::size_t kept = 0;
   bool best_kept = false;
   for (const Entry& entry : read_all(directory)) {
-    if (!entry.state || entry.state->lineage != lineage) continue;
+    if (!entry.state || entry.state->lineage != lineage || !has_files_alone(entry.path)) continue;
     const bool is_best = entry.state->best && !best_kept;
     best_kept = best_kept || is_best;
     if (kept < keep || is_best) {

@@ -86,7 +86,8 @@ class PendingCheckpoint {
 std::size_t remove_stale(const std::filesystem::path& directory);
 
 /// Removes all checkpoints of `lineage` but the newest `keep` and the newest one marked best. Other
-/// runs' are never touched. Errors are ignored: the next time tries again.
+/// runs' are never touched, nor those in which a file was replaced by a pipe, a link or a folder.
+/// Errors are ignored: the next time tries again.
 void prune(const std::filesystem::path& directory, const std::string& lineage, std::size_t keep);
 
 }  // namespace ddprun::trainer

@@ -166,6 +166,21 @@ TEST_CASE("pruning keeps the newest and the best of its own run, and other runs 
                                                          "best"});
 }
 
+TEST_CASE("a checkpoint with a pipe or a link in the place of a file is not removed, nor counted") {
+  const test::TempDir directory;
+  for (const std::int64_t step : {1, 2, 3, 4, 5})
+    put(directory.path(), {.step = step, .sequence = static_cast<std::uint64_t>(step)});
+  const fs::path piped = directory / "step-00000002" / "model.safetensors";
+  fs::remove(piped);
+  REQUIRE(mkfifo(piped.c_str(), 0600) == 0);
+  const fs::path linked = directory / "step-00000003" / "optim.safetensors";
+  fs::remove(linked);
+  fs::create_symlink("elsewhere", linked);
+  prune(directory.path(), "abc", 1);
+  CHECK(names(directory.path()) ==
+        std::set<std::string>{"step-00000002", "step-00000003", "step-00000005", "latest"});
+}
+
 TEST_CASE("temporary directories of dead writers are removed, those of living ones are not") {
   const test::TempDir directory;
   fs::create_directory(directory / ".writing-dead");
