@@ -53,7 +53,7 @@ TEST_CASE("an expired timer ends its worker and the verdict names the scope") {
   // A grace period that has to pass would outlast the test.
   const auto [job, report] = run_with_timers(
       {"--grace-period=10m"},
-      "test $RANK = 0 || { trap '' TERM; timer $$$$ 1; }; while :; do /bin/sleep 0.1; done");
+      "test $RANK = 0 || { trap '' TERM; timer $$ 1; }; while :; do /bin/sleep 0.1; done");
   CHECK(job.status == 1);
   CHECK_THAT(job.err,
              Contains("ddprun: rank 1: timer 'step' expired after ") && Contains(": SIGKILL\n"));
@@ -67,8 +67,8 @@ TEST_CASE("an expired timer ends its worker and the verdict names the scope") {
 }
 
 TEST_CASE("a timer that is released, or ends with its process, changes nothing") {
-  const auto [job, report] = run_with_timers(
-      {}, "timer $$$$ 2; test $RANK = 1 && exit 0; release $$$$; /bin/sleep 3; exit 0");
+  const auto [job, report] =
+      run_with_timers({}, "timer $$ 2; test $RANK = 1 && exit 0; release $$; /bin/sleep 3; exit 0");
   CHECK(job.status == 0);
   CHECK(job.err.empty());
 }

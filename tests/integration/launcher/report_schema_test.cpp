@@ -149,7 +149,7 @@ TEST_CASE("reports match their schema and use every key of it") {
   check({"--max-restarts=1"}, "$W progress 5 load; exit 3");
   check({"--progress-timeout=0.4"}, "exec $W progress 5 load sleep 60");
   check({"--nproc-per-node=2"},
-        "test $RANK = 0 || kill -SEGV $$$$; trap '' TERM; echo 'OSError: Broken pipe' >&2; exit 1");
+        "test $RANK = 0 || kill -SEGV $$; trap '' TERM; echo 'OSError: Broken pipe' >&2; exit 1");
   check({"--nproc-per-node=2"},
         "test $RANK = 0 || exec $W progress 5 load sleep 60; "
         "echo 'RuntimeError: Timed out waiting 8000ms for recv' >&2; /bin/sleep 0.3; exit 1");

@@ -67,8 +67,8 @@ TEST_CASE("a suspect that ends while another one is looked at is left alone") {
                    "; while kill -0 $two 2>/dev/null; do /bin/sleep 0.02; done; echo 'Thread 1'");
   const auto [job, report] =
       run_watched({"--nproc-per-node=3"},
-                  "case $RANK in 0) " + kTimesOut + ";; 1) exec $W sleep 60;; 2) echo $$$$ > " +
-                      pid + "; while ! test -e " + looks +
+                  "case $RANK in 0) " + kTimesOut + ";; 1) exec $W sleep 60;; 2) echo $$ > " + pid +
+                      "; while ! test -e " + looks +
                       "; do /bin/sleep 0.02; done; echo 'OSError: Connection reset by peer' >&2; "
                       "/bin/sleep 0.3; exit 4;; esac",
                   path);
@@ -85,7 +85,7 @@ TEST_CASE("a failure of its own after a time-out ends the suspicion") {
   // Rank 1 fails when rank 0 is gone.
   const auto [job, report] = run_watched(
       {"--nproc-per-node=3"},
-      "case $RANK in 0) echo $$$$ > " + pid + "; " + kTimesOut + ";; 1) while ! test -s " + pid +
+      "case $RANK in 0) echo $$ > " + pid + "; " + kTimesOut + ";; 1) while ! test -s " + pid +
           "; do /bin/sleep 0.02; done; read zero < " + pid +
           "; while kill -0 $zero 2>/dev/null; do /bin/sleep 0.02; done; "
           "echo 'ValueError: bad lr' >&2; exit 4;; 2) exec $W sleep 60;; esac",

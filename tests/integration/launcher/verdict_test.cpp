@@ -14,7 +14,7 @@ using namespace ddprun;
 namespace {
 
 /// What each of three workers does, as a line of a shell, and the expected culprit. In an argument
-/// of a worker `$$$$` is `$$`, by the macro of torchrun.
+/// of a worker `$$` is `$$`, by the macro of torchrun.
 struct Failure {
   const char* name;
   const char* rank0;
@@ -43,16 +43,16 @@ const Failure kEnds[] = {
     {"exits with 255", kWaits, kWaits, "exit 255", 2, "own_exit"},
     {"exits with 3 after work", "sleep 0.1; exit 3", kWaits, kWaits, 0, "own_exit"},
     {"exits while another has succeeded", kSucceeds, "sleep 0.1; exit 4", kWaits, 1, "own_exit"},
-    {"is killed from outside", kWaits, "kill -9 $$$$", kWaits, 1, "own_exit"},
-    {"is terminated from outside", "kill -15 $$$$", kWaits, kWaits, 0, "own_exit"},
-    {"is interrupted from outside", kWaits, kWaits, "kill -2 $$$$; sleep 1", 2, "own_exit"},
-    {"hangs up", kWaits, "kill -1 $$$$", kWaits, 1, "own_exit"},
-    {"segfaults", kWaits, "kill -SEGV $$$$", kWaits, 1, "fatal_signal"},
-    {"aborts", "kill -ABRT $$$$", kWaits, kWaits, 0, "fatal_signal"},
-    {"meets a bus error", kWaits, kWaits, "kill -BUS $$$$", 2, "fatal_signal"},
-    {"meets an illegal instruction", kWaits, "kill -ILL $$$$", kWaits, 1, "fatal_signal"},
-    {"divides by zero", kWaits, "kill -FPE $$$$", kWaits, 1, "fatal_signal"},
-    {"exceeds a file size", kWaits, "kill -XFSZ $$$$", kWaits, 1, "fatal_signal"},
+    {"is killed from outside", kWaits, "kill -9 $$", kWaits, 1, "own_exit"},
+    {"is terminated from outside", "kill -15 $$", kWaits, kWaits, 0, "own_exit"},
+    {"is interrupted from outside", kWaits, kWaits, "kill -2 $$; sleep 1", 2, "own_exit"},
+    {"hangs up", kWaits, "kill -1 $$", kWaits, 1, "own_exit"},
+    {"segfaults", kWaits, "kill -SEGV $$", kWaits, 1, "fatal_signal"},
+    {"aborts", "kill -ABRT $$", kWaits, kWaits, 0, "fatal_signal"},
+    {"meets a bus error", kWaits, kWaits, "kill -BUS $$", 2, "fatal_signal"},
+    {"meets an illegal instruction", kWaits, "kill -ILL $$", kWaits, 1, "fatal_signal"},
+    {"divides by zero", kWaits, "kill -FPE $$", kWaits, 1, "fatal_signal"},
+    {"exceeds a file size", kWaits, "kill -XFSZ $$", kWaits, 1, "fatal_signal"},
     {"fails first of two", "sleep 0.3; exit 5", "exit 6", kWaits, 1, "own_exit"},
     {"fails last in rank order", "sleep 0.3; exit 5", kWaits, "exit 6", 2, "own_exit"},
 };
@@ -68,11 +68,11 @@ const Failure kWords[] = {
      2, "exception_line"},
     {"throws in C++",
      "echo 'terminate called after throwing' >&2; echo '  what():  bad' >&2; kill "
-     "-ABRT $$$$",
+     "-ABRT $$",
      kWaits, kWaits, 0, "fatal_signal"},
     {"fails an assertion", kWaits,
      "echo \"t: a.cc:1: int f(): Assertion \\`x' failed.\" >&2; kill "
-     "-ABRT $$$$",
+     "-ABRT $$",
      kWaits, 1, "fatal_signal"},
     {"runs out of GPU memory", kWaits, kWaits,
      "echo 'torch.OutOfMemoryError: CUDA out of memory' "
@@ -92,7 +92,7 @@ const Failure kWords[] = {
     {"is killed beside one that has handled an exception",
      "echo 'Traceback (most recent call last):' >&2; echo 'ValueError: handled' >&2; "
      "for i in `seq 40`; do sleep 0.05; echo step; done; : > $GO; sleep 20",
-     AT_GO "kill -9 $$$$", kWaits, 1, "own_exit"},
+     AT_GO "kill -9 $$", kWaits, 1, "own_exit"},
     {"exits beside one that has handled an exception and moves a bar on",
      "echo 'ValueError: handled' >&2; "
      "for i in `seq 40`; do sleep 0.05; printf '\\rstep' >&2; done; : > $GO; sleep 20",
@@ -101,7 +101,7 @@ const Failure kWords[] = {
      "echo 'ValueError: bad sample 17, skipped'; sleep 20", "sleep 1; exit 9", kWaits, 1,
      "own_exit"},
     {"raises beside one that crashes when it is told to stop",
-     "trap 'kill -ABRT $$$$' TERM; while :; do sleep 0.02; done", kWaits,
+     "trap 'kill -ABRT $$' TERM; while :; do sleep 0.02; done", kWaits,
      "sleep 0.1; echo 'ValueError: bad lr' >&2; exit 1", 2, "exception_line"},
     {"exits beside one that cannot save when it is told to stop", "sleep 0.1; exit 3",
      "trap 'echo \"OSError: disk full\" >&2; exit 1' TERM; while :; do sleep 0.02; done", kWaits, 0,
@@ -120,9 +120,9 @@ const Failure kVictimsFirst[] = {
      kEarlyVictim, kWaits, 0, "exception_line"},
     {"exits with 3 after its victim", kEarlyVictim, "trap '' TERM; sleep 0.4; exit 3", kWaits, 1,
      "late_exit"},
-    {"aborts after its victim", kEarlyVictim, kWaits, "trap '' TERM; sleep 0.4; kill -ABRT $$$$", 2,
+    {"aborts after its victim", kEarlyVictim, kWaits, "trap '' TERM; sleep 0.4; kill -ABRT $$", 2,
      "fatal_signal"},
-    {"segfaults after its victim", "trap '' TERM; sleep 0.4; kill -SEGV $$$$", kEarlyVictim, kWaits,
+    {"segfaults after its victim", "trap '' TERM; sleep 0.4; kill -SEGV $$", kEarlyVictim, kWaits,
      0, "fatal_signal"},
     {"writes its error file and tears down slowly", kEarlyVictim,
      ERROR_FILE("ValueError: late") "sleep 0.4; exit 1", kWaits, 1, "error_file"},
@@ -132,7 +132,7 @@ const Failure kVictimsFirst[] = {
      kSlowValueError, kWaits, 1, "exception_line"},
     {"loses an NCCL peer too late",
      "sleep 0.15; echo 'DistBackendError: NCCL error: remote process "
-     "exited or there was a network error' >&2; kill -ABRT $$$$",
+     "exited or there was a network error' >&2; kill -ABRT $$",
      kWaits, kSlowValueError, 2, "exception_line"},
     {"breaks a pipe too late", kSlowValueError,
      "sleep 0.15; echo 'BrokenPipeError: [Errno 32] Broken pipe' >&2; exit 1", kWaits, 0,
@@ -158,14 +158,14 @@ const Failure kHangs[] = {
      "trap 'echo \"RuntimeError: Connection closed by peer\" >&2; exit 1' TERM; sleep 20 & wait",
      "exec $W ignore-term progress 5 load sleep 20", kWaits, 1, "hang"},
     {"is suspended while another gives up", "sleep 0.3; echo lost rank 1 >&2; exit 1",
-     "kill -19 $$$$", kWaits, 1, "hang"},
+     "kill -19 $$", kWaits, 1, "hang"},
     {"is suspended while another loses it",
-     "sleep 0.3; echo 'RuntimeError: Timed out waiting 300ms' >&2; exit 1", "kill -19 $$$$", kWaits,
+     "sleep 0.3; echo 'RuntimeError: Timed out waiting 300ms' >&2; exit 1", "kill -19 $$", kWaits,
      1, "hang"},
     {"raises beside one that is suspended", "sleep 0.3; echo 'ValueError: my own bug' >&2; exit 1",
-     "kill -19 $$$$", kWaits, 0, "exception_line"},
+     "kill -19 $$", kWaits, 0, "exception_line"},
     {"leaves an error file beside one that is suspended",
-     "sleep 0.3; " ERROR_FILE("KeyError: 7") "exit 1", "kill -19 $$$$", kWaits, 0, "error_file"},
+     "sleep 0.3; " ERROR_FILE("KeyError: 7") "exit 1", "kill -19 $$", kWaits, 0, "error_file"},
 };
 
 /// Whether our stdout and stderr are two pipes, or one, through which workers' streams come as one.
@@ -255,7 +255,7 @@ TEST_CASE("workers that fail of the same cause are reported as that and not as v
 
 TEST_CASE("a suspended worker is named beside one that reports an error of its own") {
   const auto result = test::run_script({"--nproc-per-node=2"},
-                                       "test $RANK = 0 || kill -19 $$$$; sleep 0.3; "
+                                       "test $RANK = 0 || kill -19 $$; sleep 0.3; "
                                        "echo 'ValueError: my own bug' >&2; exit 1");
   CAPTURE(result.job.err);
   CHECK(result.job.status == 1);
@@ -276,7 +276,7 @@ TEST_CASE("the victim's words are shown as it wrote them") {
   const auto result = test::run_script(
       {"--nproc-per-node=2"},
       "trap '' TERM; test $RANK = 1 || : > " + ready + "; while ! test -e " + ready +
-          "; do sleep 0.01; done; test $RANK = 0 || kill -SEGV $$$$; "
+          "; do sleep 0.01; done; test $RANK = 0 || kill -SEGV $$; "
           "sleep 0.2; echo 'OSError: Connection RESET by peer' >&2; exit 1");
   CAPTURE(result.job.err);
   CHECK(result.job.err.find(": Connection RESET by peer\n") != std::string::npos);
@@ -286,7 +286,7 @@ TEST_CASE("a culprit that was killed has the signal's exit code, whatever it wro
   test::Job job;
   const auto result =
       test::run({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",
-                 "[ $RANK = 1 ] && { echo 'KeyError: handled' >&2; sleep 0.2; kill -9 $$$$; }; "
+                 "[ $RANK = 1 ] && { echo 'KeyError: handled' >&2; sleep 0.2; kill -9 $$; }; "
                  "sleep 20"},
                 job.settings());
   CAPTURE(result.err);
