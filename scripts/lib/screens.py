@@ -133,11 +133,13 @@ def run_commands(commands, programs):
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
 
-        def own_terminal():
+        def prepare_child():
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            # The line about OMP_NUM_THREADS depends on the number of CPUs.
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 
         process = subprocess.Popen(["bash", "-c", "\n".join(lines)], stdin=slave, stdout=slave, stderr=slave, cwd=job,
-                                   env=environment(programs, home), start_new_session=True, preexec_fn=own_terminal)
+                                   env=environment(programs, home), start_new_session=True, preexec_fn=prepare_child)
         os.close(slave)
         try:
             printed = read_terminal(master, process)
