@@ -5,19 +5,26 @@ import pathlib
 import tarfile
 import time
 
-from gpu_part import ROOT, Failed, Skipped, final, lines_of, part
+from gpu_part import HELD_OUT, ROOT, TRAIN, Failed, Skipped, final, lines_of, part
 
-FILES = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
+RECORD = 1 + 3 * 32 * 32  # a label; the planes of red, green and blue, each row by row
+FILES = {TRAIN: [f"data_batch_{i}.bin" for i in range(1, 6)], HELD_OUT: ["test_batch.bin"]}
 ARCHIVE = "cifar-10-jpg.tar.gz"  # ANY/train/CLASS/NAME.jpg and ANY/test/CLASS/NAME.jpg; scripts/gpu-bundle --cifar packs it
 
 
-def binary_folder(places):
+def cifar_folder(places):
     """The folder with the binary files, in one of these places or in a folder there; None."""
     for place in places:
         for folder in (place, place / "cifar-10-batches-bin", place / "cifar-10"):
-            if all((folder / name).is_file() for name in FILES):
+            if all((folder / name).is_file() for names in FILES.values() for name in names):
                 return folder
     return None
+
+
+def torn_file(folder):
+    """The first of the binary files that has no whole number of records; None."""
+    paths = (folder / name for names in FILES.values() for name in names)
+    return next((path for path in paths if path.stat().st_size == 0 or path.stat().st_size % RECORD), None)
 
 
 def unpack(archive, target):
@@ -39,7 +46,7 @@ def unpack(archive, target):
 def cifar_data(check):
     """What `train --data` reads."""
     places = [pathlib.Path(place) for place in (check.data_folder, os.environ.get("DDPRUN_TEST_DATA")) if place]
-    folder = binary_folder(places)
+    folder = cifar_folder(places)
     if folder:
         return folder
     archives = [place / ARCHIVE for place in (*places, ROOT / "data") if (place / ARCHIVE).is_file()]

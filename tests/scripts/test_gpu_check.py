@@ -19,7 +19,7 @@ import gpu_cifar  # noqa: E402
 def write_cifar(folder, count):
     """Files of so many records each, of noise."""
     folder.mkdir(parents=True)
-    for name in gpu_cifar.FILES:
+    for name in (name for names in gpu_cifar.FILES.values() for name in names):
         (folder / name).write_bytes(b"".join(bytes([i % 10]) + os.urandom(3 * 32 * 32) for i in range(count)))
 
 
