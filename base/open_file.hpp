@@ -24,8 +24,9 @@ ErrorCode make_error_code(FileErrc code) noexcept;
 Result<UniqueFd> open_named_file(const std::string& path, int access, mode_t mode = 0,
                                  int folder = AT_FDCWD);
 
-/// Likewise, of a file in a folder that a program of ours writes: a symbolic link of this name is
-/// refused with FileErrc::symbolic_link. Links in the folder's own path are followed.
+/// Opens a file as open_named_file does, but in a folder that a program of ours writes: a symbolic
+/// link of this name is refused with FileErrc::symbolic_link. Links in the folder's own path are
+/// followed.
 Result<UniqueFd> open_own_file(const std::string& path, int access, mode_t mode = 0,
                                int folder = AT_FDCWD);
 

@@ -23,6 +23,7 @@
 #include "launcher/doctor/examine.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/make_secret.hpp"
+#include "launcher/options/enum_words.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/plan/dry_run.hpp"
 #include "launcher/plan/plan.hpp"
@@ -170,7 +171,7 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   program.other_environment = plan.program.other_environment;
   program.python_is_wanted = has_value("PYTHON_EXEC");
   program.shows_crashes = has_value("PYTHONFAULTHANDLER") || has_value("PYTHONDEVMODE");
-  program.all_have_stdin = plan.agent.standard_input == agent::StdinMode::all;
+  program.stdin_goes_to = word_of(plan.agent.standard_input);
   program.program = plan.program.name;
   program.chooses_store_port = plan.agent.master_port == 0;
   const launcher::JobFacts facts{plan.agent.run_id, command, current_folder(),

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.hpp"
+#include "base/shell_word.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::launcher {
@@ -70,7 +71,7 @@ std::string warning_of_folder(const std::filesystem::path& folder) {
   return fmt::format(
       "Other users can change its folder (mode {:04o}), so they can remove the secret: type "
       "chmod go-w {}\n",
-      found.st_mode & 07777, printable(name));
+      found.st_mode & 07777, shell_word(printable(name)));
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -21,11 +20,10 @@ namespace {
 
 constexpr std::string_view kPrefix = "ddprun_";
 constexpr std::string_view kRandom = "XXXXXX";
-/// A folder may be taken for a dead one in the moment before it is locked.
-constexpr int kAttempts = 20;
+/// An empty file in each run folder. A user may well name a folder of data like a run folder.
+constexpr const char* kMarker = ".ddprun-run";
 
-/// No other folder of ddprun's has such a name: those of logs have a second `_`.
-bool is_run_folder(std::string_view name) {
+bool has_name_of_run_folder(std::string_view name) {
   if (!name.starts_with(kPrefix) || name.size() != kPrefix.size() + kRandom.size()) return false;
   const std::string_view random = name.substr(kPrefix.size());
   return std::all_of(random.begin(), random.end(), [](char one) {
@@ -38,10 +36,20 @@ bool is_in_memory(int folder) {
   return fstatfs(folder, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
-/// Of this user, and still there.
-bool is_ours(const UniqueFd& folder) {
+bool belongs_to_user(const struct stat& status) { return status.st_uid == geteuid(); }
+
+/// Whether make_run_folder made it, for this user.
+bool is_run_folder(const UniqueFd& folder) {
   struct stat status {};
-  return fstat(folder.get(), &status) == 0 && status.st_uid == geteuid() && status.st_nlink > 0;
+  if (fstat(folder.get(), &status) != 0 || !belongs_to_user(status)) return false;
+  return fstatat(folder.get(), kMarker, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISREG(status.st_mode) && belongs_to_user(status);
+}
+
+void mark(const UniqueFd& folder) {
+  const UniqueFd marker(openat(folder.get(), kMarker,
+                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                               S_IRUSR | S_IWUSR));
 }
 
 UniqueFd open_folder(int base, const char* name) {
@@ -51,28 +59,25 @@ UniqueFd open_folder(int base, const char* name) {
 }  // namespace
 
 RunFolder make_run_folder(const std::string& base) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    std::string path = base + "/" + std::string(kPrefix) + std::string(kRandom);
-    if (mkdtemp(path.data()) == nullptr) return {};
-    UniqueFd lock = open_folder(AT_FDCWD, path.c_str());
-    if (!lock && errno != ENOENT) {
-      rmdir(path.c_str());
-      return {};
-    }
-    // A file system without locks is not looked through for dead folders.
-    if (lock && try_lock(lock) != LockOutcome::busy && is_ours(lock))
-      return {std::move(path), std::move(lock)};
+  std::string path = base + "/" + std::string(kPrefix) + std::string(kRandom);
+  if (mkdtemp(path.data()) == nullptr) return {};
+  UniqueFd lock = open_folder(AT_FDCWD, path.c_str());
+  if (!lock) {
+    rmdir(path.c_str());
+    return {};
   }
-  return {};
+  // The lock comes first: a folder with the marker and without a lock is that of a dead job.
+  if (try_lock(lock) == LockOutcome::locked) mark(lock);
+  return {std::move(path), std::move(lock)};
 }
 
 void remove_dead_run_folders(const std::string& base) {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(base.c_str()), closedir);
   if (!directory || !is_in_memory(dirfd(directory.get()))) return;
   while (const dirent* entry = readdir(directory.get())) {
-    if (!is_run_folder(entry->d_name)) continue;
+    if (!has_name_of_run_folder(entry->d_name)) continue;
     const UniqueFd folder = open_folder(dirfd(directory.get()), entry->d_name);
-    if (!folder || !is_ours(folder) || try_lock(folder) != LockOutcome::locked) continue;
+    if (!folder || !is_run_folder(folder) || try_lock(folder) != LockOutcome::locked) continue;
     std::error_code ignored;
     std::filesystem::remove_all(base + "/" + entry->d_name, ignored);
   }

@@ -13,12 +13,12 @@ struct RunFolder {
   UniqueFd lock;
 };
 
-/// Makes BASE/ddprun_XXXXXX.
+/// Makes BASE/ddprun_XXXXXX, locks it, and puts a marker file into it.
 RunFolder make_run_folder(const std::string& base);
 
 /// Removes those in `base` whose jobs have ended, which must have been by SIGKILL: folders of this
-/// user that nobody has locked. Only where `base` is in memory: on a disk they cost little, and a
-/// disk may be another machine's, which does not show its locks.
+/// user with the marker file that nobody has locked. Only where `base` is in memory: on a disk they
+/// cost little, and a disk may be another machine's, which does not show its locks.
 void remove_dead_run_folders(const std::string& base);
 
 }  // namespace ddprun::launcher

@@ -94,7 +94,7 @@ inline constexpr auto kFields<ProgramFacts> = std::tuple{
     field("other_environment", &ProgramFacts::other_environment, kText),
     field("python_is_wanted", &ProgramFacts::python_is_wanted),
     field("shows_crashes", &ProgramFacts::shows_crashes),
-    field("all_have_stdin", &ProgramFacts::all_have_stdin),
+    field("stdin_goes_to", &ProgramFacts::stdin_goes_to, kText),
     field("chooses_store_port", &ProgramFacts::chooses_store_port),
     field("program", &ProgramFacts::program, kText),
     field("arguments", &ProgramFacts::arguments, list(kArgumentsMax)),

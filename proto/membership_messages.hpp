@@ -159,9 +159,9 @@ struct ProgramFacts {
   std::string python = {};  ///< under which the workers run; empty: none that we chose
   /// The active environment (venv, conda), where that Python belongs to another one; else empty.
   std::string other_environment = {};
-  bool python_is_wanted = false;  ///< PYTHON_EXEC names it
-  bool shows_crashes = false;     ///< that Python prints its stacks if a signal ends it
-  bool all_have_stdin = false;    ///< --stdin=all: else rank 0 alone has it, or no worker
+  bool python_is_wanted = false;   ///< PYTHON_EXEC names it
+  bool shows_crashes = false;      ///< that Python prints its stacks if a signal ends it
+  std::string stdin_goes_to = {};  ///< --stdin=MODE: `rank0` (local rank 0), `all` or `none`
   /// The user has not named the port of the workers' store.
   bool chooses_store_port = false;
   std::string program = {};  ///< as typed
@@ -331,7 +331,7 @@ struct Verdict {
   std::vector<Suspect> suspects;      ///< those of which one may hang, by rank
   std::optional<CloseCall> close_call = std::nullopt;
   std::vector<EarlyEnd> ended = {};  ///< those that were probably waited for, by rank
-  /// Of the culprit's node; none: its version is older.
+  /// How the workers of the culprit's node were started; none: that node does not tell.
   std::optional<ProgramFacts> program = std::nullopt;
 };
 /// A node that had a part in the last round.

@@ -36,9 +36,9 @@ struct TopicHelp {
 /// blanks are the same as lower case and dashes. Empty: no group and no option has this name.
 std::string help_of_topic(const ProgramText& program, std::string_view topic);
 
-/// The same for what follows --help=, where less is enough: the singular of a group, else words
-/// that are looked for in the names of the options and then in their texts and the sections'. All
-/// that has them is shown; an option without effect comes last.
+/// The help for what follows --help=, where less is enough than for help_of_topic: the singular of
+/// a group, else words that are looked for in the names of the options and then in their texts and
+/// the sections'. All that has them is shown; an option without effect comes last.
 TopicHelp topic_help(const ProgramText& program, std::string_view topic);
 
 }  // namespace ddprun

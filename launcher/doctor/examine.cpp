@@ -88,7 +88,7 @@ Findings about_system(const SystemFacts& facts) {
 Findings about_gpus(const GpuFacts& facts) {
   Findings found{{"ddprun finds", facts.found}};
   if (!facts.driver && facts.device_files == 0) {
-    found.push_back({"NVIDIA driver", "not found", "jobs run on CPUs"});
+    found.push_back({"NVIDIA driver", "not found", facts.others ? "" : "jobs run on CPUs"});
     return found;
   }
   found.push_back({"NVIDIA driver", fmt::format("{} GPUs in /dev", facts.device_files),

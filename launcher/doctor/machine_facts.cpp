@@ -166,9 +166,19 @@ class Doctor {
         ++facts.device_files;
     }
     facts.driver = access("/proc/driver/nvidia/version", F_OK) == 0;
-    if (!facts.driver && facts.device_files == 0) return;
+    if (!facts.driver && facts.device_files == 0) return take_other_devices(facts);
     facts.nvml_loads = loads("libnvidia-ml.so.1");
     facts.cuda_loads = loads("libcuda.so.1");
+  }
+
+  /// A job on CPUs, as that of take_plan, does not ask for them.
+  void take_other_devices(GpuFacts& facts) const {
+    const auto discovered = probes_.discover_accelerators("");
+    const auto count = discovered.gpus.size();
+    if (count == 0) return;
+    facts.others = true;
+    facts.found = fmt::format("{} {}{}, by {}", count, discovered.name, count == 1 ? "" : "s",
+                              discovered.source);
   }
 
   static std::optional<std::uint64_t> limit_of(rlim_t value) {

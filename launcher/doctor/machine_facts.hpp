@@ -46,6 +46,7 @@ struct SystemFacts {
 
 struct GpuFacts {
   std::string found{};  ///< by ddprun: `0,1 (NVML)`
+  bool others = false;  ///< `found` are devices of another vendor than NVIDIA
   bool driver = false;
   int device_files = 0;
   bool nvml_loads = false;

@@ -196,7 +196,7 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .placeholder = "FOLDER",
         .help = "Folder for error files and the files of --redirects and --tee",
-        .more = "A run makes a folder RUN there, with its id and a random part as its name. "
+        .more = "A run makes a folder RUN there, named by date, time and the run id. "
                 "RUN/attempt_N/RANK/ holds stdout.log, stderr.log and error.json of each restart "
                 "and local rank; latest links to the newest run. ddprun never deletes a run. "
                 "/dev/null: no files at all.",

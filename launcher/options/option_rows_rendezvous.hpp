@@ -75,7 +75,7 @@ inline constexpr std::array kRendezvousRows = {
         .placeholder = "ID",
         .help = "Name of the run, TORCHELASTIC_RUN_ID",
         .more = "Agents with the same id and the same rendezvous form one job.",
-        .default_text = "a random UUID; for several nodes the word 'none'",
+        .default_text = "date, time and a random number; for several nodes the word 'none'",
         .example =
             "ddprun --rdzv-id=job7 --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
     },

@@ -7,6 +7,29 @@
 
 namespace ddprun::launcher {
 
+namespace {
+
+/// As it is, or with an underscore for each dash: what spellings() makes of a name, without memory.
+bool spells(std::string_view typed, std::string_view name) {
+  const auto is_underscored = [](char one, char of_name) {
+    return one == (of_name == '-' ? '_' : of_name);
+  };
+  return typed == name ||
+         std::equal(typed.begin(), typed.end(), name.begin(), name.end(), is_underscored);
+}
+
+/// `names`: `a|b`.
+bool spells_one_of(std::string_view typed, std::string_view names) {
+  while (!names.empty()) {
+    const auto end = names.find('|');
+    if (spells(typed, names.substr(0, end))) return true;
+    names = end == std::string_view::npos ? std::string_view() : names.substr(end + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
 std::span<const OptionRow> option_table() { return kOptionRows; }
 
 std::string_view group_title(OptionGroup group) {
@@ -50,9 +73,9 @@ std::vector<std::string> spellings(const OptionRow& row) {
 
 const OptionRow* option_spelled(std::string_view spelling) {
   if (!spelling.starts_with("--")) return nullptr;
+  const std::string_view typed = spelling.substr(2);
   for (const OptionRow& row : option_table()) {
-    const auto all = spellings(row);
-    if (std::find(all.begin(), all.end(), spelling) != all.end()) return &row;
+    if (spells(typed, row.name) || spells_one_of(typed, row.aliases)) return &row;
   }
   return nullptr;
 }
@@ -60,8 +83,8 @@ const OptionRow* option_spelled(std::string_view spelling) {
 std::vector<std::string> spelled_as_ours(const std::vector<std::string>& arguments) {
   std::vector<std::string> found;
   for (const std::string& argument : arguments) {
-    std::string typed = argument.substr(0, argument.find('='));
-    if (option_spelled(typed) != nullptr) found.push_back(std::move(typed));
+    const auto typed = std::string_view(argument).substr(0, argument.find('='));
+    if (option_spelled(typed) != nullptr) found.emplace_back(typed);
   }
   return found;
 }

@@ -66,7 +66,7 @@ struct Probes {
   const FileProbe* files = nullptr;
   std::function<bool()> gpus_likely;
   std::function<machine::GpuDiscovery()> discover_gpus;
-  /// Of other vendors, see machine/devices/accelerators.hpp.
+  /// Looks for devices of other vendors than NVIDIA, see machine/devices/accelerators.hpp.
   std::function<machine::GpuDiscovery(const std::string& word)> discover_accelerators;
   std::function<int()> logical_cpus;
   std::function<int()> usable_cpus;  ///< by affinity and cgroup quota, at least 1

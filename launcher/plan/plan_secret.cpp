@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/shell_word.hpp"
 #include "launcher/plan/plan_parts.hpp"
 #include "launcher/plan/secret_path.hpp"
 
@@ -33,9 +34,9 @@ void warn_of_lost_secret(const std::string& path, const Probes& probes, LaunchPl
   const std::string folder = path.substr(0, path.rfind('/'));
   if (folder.empty() || probes.files->look(folder).kind != FileInfo::Kind::folder) return;
   plan.warnings.push_back(
-      fmt::format("{} is gone, so this job runs without a secret: copy it there again, or remove "
-                  "the folder: rm -r {}",
-                  path, folder));
+      fmt::format("the secret {} is missing, so this job runs without one; copy it there again, or "
+                  "type rmdir {}",
+                  path, shell_word(folder)));
 }
 
 Outcome<void> take_certificates(const LaunchOptions& options, const Probes& probes,

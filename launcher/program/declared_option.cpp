@@ -28,7 +28,7 @@ bool ends_in_declaration(std::string_view call) {
                      [&](std::string_view known) { return name.ends_with(known); });
 }
 
-/// Of `package.module` under the current folder; empty: it lies elsewhere.
+/// The text of `package.module` under the current folder; empty: the module lies elsewhere.
 std::string module_source(std::string path, const FileProbe& files) {
   std::replace(path.begin(), path.end(), '.', '/');
   std::string source = files.contents(path + ".py", kSourceBytesMax);

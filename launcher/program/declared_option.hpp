@@ -10,8 +10,8 @@
 
 namespace ddprun::launcher {
 
-/// Of a Python script, or of a module that lies under the current folder; the last `own_arguments`
-/// of argv are PROGRAM's own. Empty: another program, or it cannot be read.
+/// The text of a Python script, or of a module that lies under the current folder; the last
+/// `own_arguments` of argv are PROGRAM's own. Empty: another program, or it cannot be read.
 std::string source_of(const ProgramChoice& program, std::size_t own_arguments,
                       const FileProbe& files);
 

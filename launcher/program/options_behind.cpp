@@ -19,7 +19,7 @@ bool is_declared(std::string_view source, const OptionRow& row) {
 
 std::string launcher_options_behind(const ProgramChoice& program, std::size_t own_arguments,
                                     const FileProbe& files) {
-  // Of other programs it is not known what they take: a shell script may well start nodes itself.
+  // Nobody knows what other programs take: a shell script may well start nodes itself.
   if (program.kind != ProgramChoice::Kind::python_script &&
       program.kind != ProgramChoice::Kind::python_module)
     return "";
@@ -27,11 +27,11 @@ std::string launcher_options_behind(const ProgramChoice& program, std::size_t ow
   std::vector<std::string> behind;
   std::optional<std::string> source;
   for (auto argument = own; argument != program.argv.end() && *argument != "--"; ++argument) {
-    std::string typed = argument->substr(0, argument->find('='));
+    const auto typed = std::string_view(*argument).substr(0, argument->find('='));
     const OptionRow* row = option_spelled(typed);
     if (row == nullptr || !only_launchers_have(*row)) continue;
     if (!source) source = source_of(program, own_arguments, files);
-    if (!is_declared(*source, *row)) behind.push_back(std::move(typed));
+    if (!is_declared(*source, *row)) behind.emplace_back(typed);
   }
   if (behind.empty()) return "";
   return joined(behind, ", ") + (behind.size() > 1 ? " stand" : " stands") + " behind " +

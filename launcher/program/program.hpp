@@ -83,9 +83,8 @@ Outcome<ProgramChoice> resolve_program(const ProgramRequest& request,
                                        const Environment& environment, const FileProbe& files);
 
 /// torchrun's macro: `${local_rank}` and `$local_rank` become the number, and beside one `$$`
-/// becomes
-/// `$` (Python's string.Template.safe_substitute). `$${local_rank}` is such a macro with its `$`
-/// doubled. An argument without any stays as it is, with its `$$`.
+/// becomes `$` (Python's string.Template.safe_substitute). `$${local_rank}` is such a macro with
+/// its `$` doubled. An argument without any stays as it is, with its `$$`.
 std::string substitute_local_rank(std::string_view argument, int local_rank);
 
 }  // namespace ddprun::launcher

@@ -87,7 +87,7 @@ std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
       break;
   }
   if (!verdict.ended.empty()) {
-    text += " (it lost a worker that had ended, or waited for it)";
+    text += " (it lost its connection to a worker that had ended, or waited for that worker)";
   } else if (evidence.timed_out && !verdict.suspects.empty()) {
     text += " (it timed out waiting for another worker)";
   } else if (!evidence.victim_phrase.empty()) {
@@ -334,6 +334,12 @@ void keep_on_their_lines(proto::Finished& finished) {
   for (auto* others : {&finished.verdict->victims, &finished.verdict->alike})
     for (proto::FailedWorker& other : *others) keep(other.node);
   for (proto::Suspect& suspect : finished.verdict->suspects) keep(suspect.node);
+  for (auto& one : finished.verdict->ended) keep(one.node);
+  if (!finished.verdict->program) return;
+  proto::ProgramFacts& program = *finished.verdict->program;
+  for (std::string* text : {&program.python, &program.other_environment, &program.program})
+    keep(*text);
+  std::for_each(program.arguments.begin(), program.arguments.end(), keep);
 }
 
 std::string report_text(const agent::AgentResult& result, int code) {
@@ -343,8 +349,8 @@ std::string report_text(const agent::AgentResult& result, int code) {
     text += fmt::format("ddprun: could not be killed: {}\n", on_screen(process, kTextBytesShown));
   if (result.dropped_bytes > 0)
     text += fmt::format(
-        "ddprun: dropped {} bytes of the workers' output, as a reader or a disk did not take them "
-        "(see --log-policy)\n",
+        "ddprun: dropped {} bytes of the workers' output: a reader or a disk was too slow (see "
+        "--log-policy)\n",
         result.dropped_bytes);
   const bool ends_with_reason =
       finished.outcome == Outcome_::failed && !finished.verdict && !finished.lost_node;

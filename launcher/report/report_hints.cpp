@@ -11,6 +11,7 @@
 #include "base/describe.hpp"
 #include "base/endpoint.hpp"
 #include "base/exit_codes.hpp"
+#include "base/shell_word.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/options/option_table.hpp"
 #include "launcher/report/screen_text.hpp"
@@ -22,6 +23,11 @@ using proto::EvidenceKind;
 
 constexpr std::size_t kPathBytesShown = 400;
 
+/// As a shell needs it to be typed.
+std::string python_of(const std::string& environment) {
+  return shell_word(environment + "/bin/python");
+}
+
 std::string about_python(const proto::ProgramFacts& facts) {
   if (facts.python.empty()) {
     return "is the module installed for this Python? PROGRAM, or its first line (#!), chooses it";
@@ -29,14 +35,14 @@ std::string about_python(const proto::ProgramFacts& facts) {
   if (!facts.other_environment.empty() && facts.python_is_wanted) {
     return fmt::format(
         "the workers ran under {}, because PYTHON_EXEC names it, not under the active environment "
-        "{}: unset PYTHON_EXEC, or set it to {}/bin/python",
-        facts.python, facts.other_environment, facts.other_environment);
+        "{}: unset PYTHON_EXEC, or type PYTHON_EXEC={} ddprun ...",
+        facts.python, facts.other_environment, python_of(facts.other_environment));
   }
   if (!facts.other_environment.empty()) {
     return fmt::format(
         "the workers ran under {}, not under the active environment {}: type "
-        "PYTHON_EXEC={}/bin/python ddprun ..., or install ddprun there",
-        facts.python, facts.other_environment, facts.other_environment);
+        "PYTHON_EXEC={} ddprun ..., or install ddprun there",
+        facts.python, facts.other_environment, python_of(facts.other_environment));
   }
   return fmt::format(
       "the workers ran under {}: is the module installed there? (PYTHON_EXEC names another Python)",
@@ -78,19 +84,21 @@ std::string about_crash_of_python(const proto::WorkerFailure& failure,
   return "PYTHONFAULTHANDLER=1 ddprun ... shows the Python lines where it crashed";
 }
 
-/// Of a program that reads its standard input where it has none: a debugger, or input().
+/// A debugger, or input(), reads the standard input also where the worker has none.
 std::string about_stdin(const proto::FailedWorker& culprit, const proto::ProgramFacts& facts) {
   const bool debugger = mentions(culprit.failure, {"bdb.BdbQuit"});
   if (!debugger && !mentions(culprit.failure, {"EOFError: EOF when reading a line"})) return "";
-  if (culprit.rank == 0 || facts.all_have_stdin) {
+  const bool none_has_it = facts.stdin_goes_to == "none";
+  if (facts.stdin_goes_to == "all" || (!none_has_it && culprit.failure.local_rank == 0)) {
     return fmt::format("rank {} {}", culprit.rank,
                        debugger ? "was left in its debugger: by q, or because its stdin had ended"
                                 : "read its stdin, which had ended");
   }
-  return fmt::format(
-      "rank {0} has no stdin, so {1} ends there at once: stop only rank 0 "
-      "(if RANK is 0), or type --stdin=all",
-      culprit.rank, debugger ? "breakpoint()" : "input() or breakpoint()");
+  return fmt::format("rank {} has no stdin{}, so {} ends there at once: {}, or type --stdin=all",
+                     culprit.rank, none_has_it ? " because of --stdin=none" : "",
+                     debugger ? "breakpoint()" : "input() or breakpoint()",
+                     none_has_it ? "leave that option out and stop only local rank 0"
+                                 : "stop only local rank 0 (if LOCAL_RANK is 0)");
 }
 
 /// Shells end with such a code if a program that they started was ended by a signal.

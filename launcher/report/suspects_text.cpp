@@ -45,11 +45,11 @@ std::string ended_headline(const proto::Verdict& verdict) {
   if (verdict.ended.size() > 1) {
     return fmt::format(
         "ddprun: culprit: probably one of {}, which had ended with exit code 0, the first {} "
-        "before\n",
+        "earlier\n",
         proto::name_of_ended(verdict), describe(before));
   }
   return fmt::format(
-      "ddprun: culprit: probably {}, which had ended with exit code 0 {} before\n",
+      "ddprun: culprit: probably {}, which had ended with exit code 0, {} earlier\n",
       worker_text(first->rank, first->node, first->worker.local_rank, first->worker.pid),
       describe(before));
 }

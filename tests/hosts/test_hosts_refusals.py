@@ -12,7 +12,7 @@ harness.enter_namespaces()
 
 TWO = ["--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=node1"]
 HURRY = "--rdzv-conf=join_timeout=4"
-ANYBODY = "anybody who can connect to node1:29400 can join this job or stop it"
+ANYBODY = "anybody who can connect to node1:29400 can join or stop it"
 
 
 class Secrets(HostsTest):

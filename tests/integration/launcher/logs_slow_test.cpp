@@ -26,5 +26,5 @@ TEST_CASE("a stuck reader of our output stops no worker for good") {
   int code = -1;
   file >> code;
   CHECK(code == 0);
-  CHECK_THAT(result.err, Catch::Matchers::Contains("bytes of the workers' output, as a reader"));
+  CHECK_THAT(result.err, Catch::Matchers::Contains("bytes of the workers' output: a reader"));
 }

@@ -11,7 +11,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr const char* kWarning = "without it anybody who can connect";
+constexpr const char* kWarning = "this job has no secret: anybody who can connect";
 
 /// Of a c10d job with that socket of munged.
 std::vector<std::string> nodes_with(const ManyNodes& job, const std::string& socket,

@@ -117,7 +117,7 @@ TEST_CASE("nodes of one user meet over etcd by MUNGE, whichever of them leads") 
   const auto nodes = job.wait();
   for (std::size_t i = 0; i < 3; ++i) {
     INFO(nodes[i].out + nodes[i].err);
-    CHECK_THAT(nodes[i].err, !Contains("without it anybody who can connect"));
+    CHECK_THAT(nodes[i].err, !Contains("this job has no secret: anybody who can connect"));
     if (i != index) CHECK(nodes[i].status == 0);
   }
   CHECK(job.etcd.keys().empty());

@@ -369,7 +369,7 @@ TEST_CASE("a worker that has ended too early is named before the one that lost i
       "esac");
   CHECK_THAT(result.job.err,
              Catch::Contains("ddprun: culprit: probably rank 1 (local rank 1, pid ") &&
-                 Catch::Contains("), which had ended with exit code 0 ") &&
+                 Catch::Contains("), which had ended with exit code 0, ") &&
                  Catch::Contains("\nddprun: failed first: rank 0 (local rank 0, pid "));
   const auto report = nlohmann::json::parse(result.report);
   CHECK(report["culprit"]["rank"] == 0);

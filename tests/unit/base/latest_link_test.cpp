@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -17,6 +18,17 @@ namespace {
 std::string text_of(const fs::path& file) {
   std::ifstream in(file);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Under which the link or the text is made.
+fs::path fresh_name(const test::TempDir& dir) {
+  return dir / (".latest_" + std::to_string(::getpid()));
+}
+
+template <int error>
+int fails_with(const char* /*target*/, const char* /*link*/) {
+  errno = error;
+  return -1;
 }
 
 }  // namespace
@@ -37,11 +49,9 @@ TEST_CASE("latest leads to the newest folder, and a name that is no link is left
 
 TEST_CASE("where no link can be made, latest.txt holds the newest folder's name") {
   const test::TempDir dir;
-  // A file of the link's first name is in its way, as EPERM of a file system would be.
-  const fs::path fresh = dir / (".latest_" + std::to_string(::getpid()));
+  const fs::path fresh = fresh_name(dir);
   for (const std::string name : {"a", "b"}) {
-    std::ofstream(fresh) << "";
-    lead_latest_to(dir.path(), dir / name);
+    lead_latest_to(dir.path(), dir / name, fails_with<EPERM>);
     CHECK(text_of(dir / "latest.txt") == name + "\n");
     CHECK_FALSE(fs::exists(fs::symlink_status(dir / "latest")));
     CHECK_FALSE(fs::exists(fresh));
@@ -49,7 +59,30 @@ TEST_CASE("where no link can be made, latest.txt holds the newest folder's name"
   // A link of this name is not followed.
   fs::remove(dir / "latest.txt");
   fs::create_symlink("victim", dir / "latest.txt");
-  std::ofstream(fresh) << "";
-  lead_latest_to(dir.path(), dir / "c");
+  lead_latest_to(dir.path(), dir / "c", fails_with<EPERM>);
   CHECK_FALSE(fs::exists(dir / "victim"));
+}
+
+TEST_CASE("a failure that has nothing to do with links makes no latest.txt") {
+  const test::TempDir dir;
+  lead_latest_to(dir.path(), dir / "a", fails_with<ENOSPC>);
+  CHECK_FALSE(fs::exists(dir / "latest.txt"));
+}
+
+TEST_CASE("what a killed program left does not keep latest from the newest folder") {
+  const test::TempDir dir;
+  lead_latest_to(dir.path(), dir / "a");
+  fs::create_symlink("a", fresh_name(dir));
+  lead_latest_to(dir.path(), dir / "b");
+  CHECK(fs::read_symlink(dir / "latest") == "b");
+  CHECK_FALSE(fs::exists(dir / "latest.txt"));
+  CHECK_FALSE(fs::exists(fs::symlink_status(fresh_name(dir))));
+}
+
+TEST_CASE("a link in the place of the new name does not lead the text to another file") {
+  const test::TempDir dir;
+  std::ofstream(dir / "victim") << "mine";
+  fs::create_symlink("victim", fresh_name(dir));
+  lead_latest_to(dir.path(), dir / "a", fails_with<EPERM>);
+  CHECK(text_of(dir / "victim") == "mine");
 }

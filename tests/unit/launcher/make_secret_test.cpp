@@ -81,6 +81,16 @@ TEST_CASE("a folder that others can change is named with what to type") {
   CHECK_THAT(text_for(01777), !Contains("chmod"));  // as in /tmp: only its owner removes a file
 }
 
+TEST_CASE("a folder with a blank in its name is named as a shell needs it") {
+  const test::TempDir folder;
+  const std::string path = (folder / "my keys").string();
+  REQUIRE(mkdir(path.c_str(), 0700) == 0);
+  REQUIRE(chmod(path.c_str(), 0777) == 0);
+  const auto made = make_secret_file(path + "/secret");
+  REQUIRE(made.has_value());
+  CHECK_THAT(*made, Contains("type chmod go-w '" + path + "'\n"));
+}
+
 TEST_CASE("a secret that exists is never replaced") {
   const test::TempDir folder;
   const std::string path = (folder / "secret").string();

@@ -1,5 +1,5 @@
-// The folders of dead jobs are removed, and no others: live ones, those that are just being made,
-// other users', and what only looks like one.
+// The folders of dead jobs are removed. Others stay: folders of living jobs, folders that are just
+// being made, those of other users, and those that only have such a name.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +95,22 @@ TEST_CASE("what only looks like a run folder is not removed") {
   for (const std::string name : {"elsewhere/mine", "ddprun_aaaaaa", "ddprun_bbbbbb", "ddprun_job_7",
                                  "ddprun_none_abcdef", "other_cccccc"})
     CHECK(fs::exists(fs::symlink_status(base.path() + "/" + name)));
+}
+
+TEST_CASE("a folder of the user's with the name of a run folder is not removed") {
+  const MemoryFolder base;
+  for (const std::string name : {"mydata", "models"}) {
+    const std::string folder = base.path() + "/ddprun_" + name;
+    fs::create_directory(folder);
+    std::ofstream(folder + "/weights") << "x";
+  }
+  const std::string linked = base.path() + "/ddprun_linked";
+  fs::create_directory(linked);
+  fs::create_symlink("../ddprun_models/weights", linked + "/.ddprun-run");
+  launcher::remove_dead_run_folders(base.path());
+  CHECK(fs::exists(base.path() + "/ddprun_mydata/weights"));
+  CHECK(fs::exists(base.path() + "/ddprun_models/weights"));
+  CHECK(fs::is_directory(linked));
 }
 
 TEST_CASE("another user's run folder is not removed") {

@@ -84,6 +84,15 @@ TEST_CASE("a cost is a line of its own below what was found") {
         "  py-spy             /bin/py-spy\nTwo\n");
 }
 
+TEST_CASE("without NVIDIA's driver jobs run on CPUs, except where another vendor's devices are") {
+  MachineFacts facts = good_machine();
+  facts.gpus = {.found = "none"};
+  CHECK(cost(facts, "NVIDIA driver") == "jobs run on CPUs");
+  facts.gpus = {.found = "2 GPUs, by /sys/class/kfd (AMD)", .others = true};
+  CHECK(cost(facts, "NVIDIA driver").empty());
+  CHECK(finding(facts, "ddprun finds").found == "2 GPUs, by /sys/class/kfd (AMD)");
+}
+
 TEST_CASE("a trainer that is missing or does not run costs only the trainer") {
   MachineFacts facts = good_machine();
   facts.installation.train.version.clear();

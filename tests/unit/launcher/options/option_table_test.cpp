@@ -66,6 +66,18 @@ TEST_CASE("a name of several words is spelled with dashes and with underscores")
   CHECK(spellings(OptionRow{.name = "role"}) == std::vector<std::string>{"--role"});
 }
 
+TEST_CASE("an option is found by each of its long spellings, and by no other text") {
+  for (const auto& row : option_table()) {
+    for (const auto& spelling : spellings(row)) {
+      INFO(spelling);
+      CHECK((option_spelled(spelling) == &row) == spelling.starts_with("--"));
+      CHECK(option_spelled(spelling + "x") == nullptr);
+    }
+  }
+  for (const char* other : {"", "-", "--", "--nproc_per-node", "---nnodes", "nnodes", "--nnodes=2"})
+    CHECK(option_spelled(other) == nullptr);
+}
+
 TEST_CASE("an option's value hint shows what may be typed") {
   const auto hint = [](const OptionRow& row) { return value_hint(option_text(row)); };
   CHECK(hint({.name = "x", .type = ValueType::flag}).empty());

@@ -69,11 +69,19 @@ TEST_CASE("a secret that is gone from its folder is missed") {
   CHECK(planned(two_nodes(), machine).warnings.empty());
   machine.files.folder("/h/.config/ddprun");
   CHECK(planned(two_nodes(), machine).warnings ==
-        Words{"/h/.config/ddprun/secret is gone, so this job runs without a secret: copy it there "
-              "again, or remove the folder: rm -r /h/.config/ddprun"});
+        Words{"the secret /h/.config/ddprun/secret is missing, so this job runs without one; copy "
+              "it there again, or type rmdir /h/.config/ddprun"});
   CHECK(planned(two_nodes({"--rdzv-auth=munge"}), machine).warnings.empty());
   machine.with_secret("/h/.config/ddprun/secret", "0123456789abcdef");
   CHECK(planned(two_nodes(), machine).warnings.empty());
+}
+
+TEST_CASE("the folder of a secret that is gone is named as a shell needs it") {
+  Machine machine;
+  machine.with("HOME", "/my home").files.folder("/my home/.config/ddprun");
+  const auto warnings = planned(two_nodes(), machine).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::Matchers::EndsWith("type rmdir '/my home/.config/ddprun'"));
 }
 
 TEST_CASE("a dry run says whether MUNGE proves the nodes' user") {

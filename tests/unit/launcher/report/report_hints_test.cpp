@@ -8,6 +8,7 @@
 #include "tests/unit/launcher/report/failed_job.hpp"
 
 using namespace ddprun;
+using namespace std::chrono_literals;
 using test::failed;
 using test::has;
 using test::said;
@@ -35,8 +36,11 @@ TEST_CASE("signals with a usual cause come with a hint") {
   CHECK(has(said(module, elsewhere),
             "hint: the workers ran under /opt/py/bin/python3, not under the active environment "
             "/home/me/env: type PYTHON_EXEC=/home/me/env/bin/python ddprun"));
+  elsewhere.other_environment = "/home/me/my env";
+  CHECK(has(said(module, elsewhere), "type PYTHON_EXEC='/home/me/my env/bin/python' ddprun"));
   elsewhere.python_is_wanted = true;
   CHECK(has(said(module, elsewhere), "because PYTHON_EXEC names it, not under the active"));
+  CHECK(has(said(module, elsewhere), "or type PYTHON_EXEC='/home/me/my env/bin/python' ddprun"));
   module.finished.verdict->program.reset();
   CHECK(has(said(module), "is the module installed for this Python? PROGRAM, or its"));
   agent::AgentResult result = failed({true, SIGKILL, false});
@@ -199,15 +203,23 @@ TEST_CASE("a debugger or input() on a rank without stdin gets a hint") {
   auto& evidence = result.finished.verdict->culprit.failure.evidence;
   evidence = {proto::EvidenceKind::exception_line, 1s, "bdb.BdbQuit", ""};
   CHECK(has(said(result),
-            "hint: rank 1 has no stdin, so breakpoint() ends there at once: stop only "
-            "rank 0 (if RANK is 0), or type --stdin=all\n"));
+            "hint: rank 1 has no stdin, so breakpoint() ends there at once: stop only local rank 0 "
+            "(if LOCAL_RANK is 0), or type --stdin=all\n"));
   evidence.text = "EOFError: EOF when reading a line";
   CHECK(has(said(result), "hint: rank 1 has no stdin, so input() or breakpoint() ends there"));
-  CHECK(has(said(result, {.all_have_stdin = true}),
+  CHECK(has(said(result, {.stdin_goes_to = "all"}),
             "hint: rank 1 read its stdin, which had ended\n"));
-  result.finished.verdict->culprit.rank = 0;
   evidence.text = "bdb.BdbQuit";
-  CHECK(has(said(result),
-            "hint: rank 0 was left in its debugger: by q, or because its stdin had "
-            "ended\n"));
+  SECTION("which local rank 0 of any node has") {
+    result.finished.verdict->culprit.rank = 8;
+    result.finished.verdict->culprit.failure.local_rank = 0;
+    CHECK(has(said(result),
+              "hint: rank 8 was left in its debugger: by q, or because its stdin had ended\n"));
+  }
+  SECTION("which no rank has with --stdin=none") {
+    result.finished.verdict->culprit.rank = result.finished.verdict->culprit.failure.local_rank = 0;
+    CHECK(has(said(result, {.stdin_goes_to = "none"}),
+              "hint: rank 0 has no stdin because of --stdin=none, so breakpoint() ends there at "
+              "once: leave that option out and stop only local rank 0, or type --stdin=all\n"));
+  }
 }

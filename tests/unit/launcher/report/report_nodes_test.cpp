@@ -74,6 +74,25 @@ TEST_CASE("no name or reason from another node begins a line of the report") {
   result.culprit_is_here = false;
   result.finished.report_at = fake;
   lines_of(result);
+  result = test::timed_out_waiting();
+  result.finished.verdict->suspects.clear();
+  result.finished.verdict->ended = {{"local", 0, {0, 4241, 400ms}, fake}};
+  lines_of(result);
+}
+
+TEST_CASE("no path or argument from another node begins a line of the report") {
+  const auto lines_of = [](agent::AgentResult result, const proto::ProgramFacts& facts) {
+    const std::string text = said(std::move(result), facts);
+    INFO(text);
+    CHECK(has(text, "\\nFAKE"));
+    CHECK_FALSE(has(text, "\nFAKE"));
+  };
+  agent::AgentResult result = failed({false, 1, false});
+  result.finished.verdict->culprit.failure.evidence.text = "No module named 'torch'";
+  lines_of(result, {.python = "/a\nFAKE"});
+  lines_of(result, {.python = "/a", .other_environment = "/b\nFAKE"});
+  result = failed({false, 2, false});
+  lines_of(result, {.program = "a\nFAKE", .arguments = {"--nproc_per_node"}});
 }
 
 TEST_CASE("nodes that were not sound are reported, also after a success") {

@@ -244,8 +244,8 @@ TEST_CASE("dropped bytes are reported even after a success") {
   agent::AgentResult result;
   result.dropped_bytes = 42;
   CHECK(said(result) ==
-        "ddprun: dropped 42 bytes of the workers' output, as a reader or a disk did not take them "
-        "(see --log-policy)\n");
+        "ddprun: dropped 42 bytes of the workers' output: a reader or a disk was too slow (see "
+        "--log-policy)\n");
 }
 
 TEST_CASE("the report as JSON has the documented keys") {

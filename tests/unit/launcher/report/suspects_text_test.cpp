@@ -146,8 +146,9 @@ TEST_CASE("a worker that had ended too early is named before the one that lost i
   const std::string text = test::said(result);
   CHECK(test::has(text,
                   "ddprun: culprit: probably rank 0 (local rank 0, pid 4241), which had ended with "
-                  "exit code 0 2.0 s before\nddprun: failed first: rank 1 "));
-  CHECK(test::has(text, "(it lost a worker that had ended, or waited for it)\n"));
+                  "exit code 0, 2.0 s earlier\nddprun: failed first: rank 1 "));
+  CHECK(test::has(
+      text, "(it lost its connection to a worker that had ended, or waited for that worker)\n"));
   const auto json = nlohmann::json::parse(launcher::report_json(result, 1, {}));
   REQUIRE(json["suspects"].size() == 1);
   CHECK(json["suspects"][0]["rank"] == 0);
@@ -156,5 +157,5 @@ TEST_CASE("a worker that had ended too early is named before the one that lost i
   verdict.ended.push_back({"local", 2, {2, 4243, 900ms}, ""});
   CHECK(test::has(test::said(result),
                   "ddprun: culprit: probably one of ranks 0, 2, which had ended "
-                  "with exit code 0, the first 2.0 s before\n"));
+                  "with exit code 0, the first 2.0 s earlier\n"));
 }
