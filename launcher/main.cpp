@@ -161,7 +161,10 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   plan.agent.log_folder = std::move(*log_folder);
   const launcher::RunFolder run_folder = make_run_folder();
   plan.agent.run_directory = plan.warden.run_directory = run_folder.path;
-  plan.warden.beside_start = [&run_folder] {
+  plan.warden.has_work_beside = [&run_folder] {
+    return launcher::has_other_run_folders(run_folder.path);
+  };
+  plan.warden.work_beside = [&run_folder] {
     launcher::remove_dead_run_folders(
         std::filesystem::path(run_folder.path).parent_path().string());
   };

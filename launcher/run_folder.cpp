@@ -71,6 +71,17 @@ RunFolder make_run_folder(const std::string& base) {
   return {std::move(path), std::move(lock)};
 }
 
+bool has_other_run_folders(const std::string& own) {
+  const std::filesystem::path path(own);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.parent_path().c_str()),
+                                                      closedir);
+  if (!directory) return false;
+  while (const dirent* entry = readdir(directory.get())) {
+    if (has_name_of_run_folder(entry->d_name) && path.filename() != entry->d_name) return true;
+  }
+  return false;
+}
+
 void remove_dead_run_folders(const std::string& base) {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(base.c_str()), closedir);
   if (!directory || !is_in_memory(dirfd(directory.get()))) return;

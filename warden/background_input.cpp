@@ -12,6 +12,7 @@ namespace ddprun::warden {
 namespace {
 
 constexpr std::size_t kLineBytesMax = 4096;  // of a terminal
+constexpr int kLinesAtOnce = 16;             // the warden has signals and deadlines to look at
 
 /// Readable as long as something new has been typed since the last epoll_wait.
 UniqueFd watch_typing(int terminal) {
@@ -51,18 +52,22 @@ BackgroundInput::BackgroundInput(UniqueFd terminal, UniqueFd edges, UniqueFd pip
     : terminal_(std::move(terminal)), edges_(std::move(edges)), pipe_(std::move(pipe)) {}
 
 pollfd BackgroundInput::ready() const {
-  return waiting_.empty() ? pollfd{edges_.get(), POLLIN, 0} : pollfd{pipe_.get(), POLLOUT, 0};
+  const bool has_more = !waiting_.empty() || may_have_more_;
+  return has_more ? pollfd{pipe_.get(), POLLOUT, 0} : pollfd{edges_.get(), POLLIN, 0};
 }
 
 bool BackgroundInput::pass_on() {
   epoll_event edge{};
   epoll_wait(edges_.get(), &edge, 1, 0);  // before the read: what comes after it is a new edge
-  while (true) {
+  may_have_more_ = false;
+  for (int lines = 0;; ++lines) {
     while (!waiting_.empty()) {
       const ssize_t written = write(pipe_.get(), waiting_.data(), waiting_.size());
       if (written < 0) return errno == EAGAIN || errno == EINTR;
       waiting_.erase(0, static_cast<std::size_t>(written));
     }
+    // What stays unread is no new edge.
+    if (lines == kLinesAtOnce) return may_have_more_ = true;
     std::array<char, kLineBytesMax> line;
     // In the background the kernel refuses (EIO), because SIGTTIN is blocked, and takes nothing.
     const ssize_t bytes = read(terminal_.get(), line.data(), line.size());

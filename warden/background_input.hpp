@@ -28,7 +28,7 @@ class BackgroundInput {
   /// For poll: there may be something to do. Never ready while input stays unread, because the job
   /// is in the background.
   [[nodiscard]] pollfd ready() const;
-  /// Moves what there is, without waiting. False: the input has ended.
+  /// Moves what there is, a few lines at most, without waiting. False: the input has ended.
   bool pass_on();
 
  private:
@@ -37,7 +37,8 @@ class BackgroundInput {
   UniqueFd terminal_;  // opened for us: its flags are not the shell's
   UniqueFd edges_;     // an epoll: readable once for each time that something is typed
   UniqueFd pipe_;
-  std::string waiting_;  // what the pipe has no room for yet
+  std::string waiting_;         // what the pipe has no room for yet
+  bool may_have_more_ = false;  // the terminal, without a new edge: `pass_on` was long enough
 };
 
 }  // namespace ddprun::warden

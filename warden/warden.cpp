@@ -47,13 +47,14 @@ class Warden {
  public:
   Warden(const WardenSettings& settings, pid_t agent, UniqueFd link,
          std::optional<machine::GuardedCgroup> cgroup, std::optional<LeasePage> lease,
-         std::optional<BackgroundInput> input)
+         std::optional<BackgroundInput> input, std::chrono::system_clock::time_point started_at)
       : settings_(settings),
         agent_(agent),
         link_(std::move(link)),
         cgroup_(std::move(cgroup)),
         lease_(std::move(lease)),
         input_(std::move(input)),
+        started_at_(started_at),
         deadline_(settings.stop.grace_period + settings.stop.kill_timeout + kStuckMargin) {}
 
   int run(const sigset_t& watched) {
@@ -274,8 +275,8 @@ class Warden {
   BootTimer fence_timer_;
   HeldConnection connection_;
   std::optional<BackgroundInput> input_;  // none: workers have the job's, or it has ended
+  const std::chrono::system_clock::time_point started_at_;  // before any process of the job
   UniqueFd signals_;
-  const std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
   bool agent_said_all_ = false;
   bool pausing_ = false;  // SIGTSTP came, and no SIGCONT after it
   AgentDeadline deadline_;
@@ -304,6 +305,16 @@ class Warden {
   for (const int signal : {SIGPIPE, SIGTTOU, SIGTTIN}) std::signal(signal, SIG_IGN);
   agent_main(WardenLink(std::move(link), cgroup, std::move(lease)));
   _exit(kExitInternal);  // never reached: the agent ends its process itself
+}
+
+/// In a process of its own, so that the warden has time for signals and the fence however long it
+/// takes. The end of the job does not wait for it: it is killed with what the agent has left.
+void start_beside(const std::function<void()>& work) {
+  if (fork() != 0) return;  // a fork that fails leaves the work to another job
+  prctl(PR_SET_NAME, "ddp-tidy");
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  work();
+  _exit(0);
 }
 
 int guard_agent(const WardenSettings& settings, const std::function<void(WardenLink)>& agent_main) {
@@ -339,6 +350,7 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
   UniqueFd wardens_end(ends[1]);
   auto input = settings.reads_input ? BackgroundInput::replace_stdin() : std::nullopt;
   const pid_t warden = getpid();
+  const auto started_at = std::chrono::system_clock::now();
   const pid_t agent = fork();
   if (agent < 0) {
     print_line(std::string("cannot start the agent: ") + std::strerror(errno) +
@@ -353,11 +365,11 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
                  std::move(lease), agent_main);
   }
   agents_end.reset();
+  if (settings.has_work_beside && settings.has_work_beside()) start_beside(settings.work_beside);
   if (settings.has_lease) protect_from_starving();
   restore_others(settings.stop);
-  if (settings.beside_start) settings.beside_start();
   return Warden(settings, agent, std::move(wardens_end), std::move(cgroup), std::move(lease),
-                std::move(input))
+                std::move(input), started_at)
       .run(watched);
 }
 

@@ -21,8 +21,10 @@ struct WardenSettings {
   bool has_lease = false;   ///< of several nodes: workers may run as long as the agent's lease says
   std::string run_directory;   ///< removed at the end; empty: there is none
   std::span<char> title_room;  ///< for the agent's title, see process_title.hpp
-  /// Done while the agent starts the workers; may be empty.
-  std::function<void()> beside_start;
+  /// Work for a process of its own beside the start of the workers, cut short where the job ends
+  /// first, and whether there is any. Both may be empty.
+  std::function<bool()> has_work_beside;
+  std::function<void()> work_beside;
 };
 
 /// Forks the agent, in which `agent_main` runs and gives the exit code, and stays as its warden

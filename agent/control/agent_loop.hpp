@@ -36,6 +36,7 @@
 #include "agent/workers/open_files.hpp"
 #include "agent/workers/worker_starter.hpp"
 #include "machine/processes/kill_children.hpp"
+#include "machine/processes/shared_memory.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {
@@ -148,9 +149,11 @@ class Agent {
            std::chrono::duration_cast<std::chrono::system_clock::duration>(at - started_at_);
   }
   void note_end(pid_t pid);
-  void remove_shared_memory();
+  void note_shared_memory();
+  bool remove_shared_memory();
   void summarize_round();
   void describe_last_round();
+  [[nodiscard]] std::chrono::milliseconds end_limit() const;
   void end_output(proto::Finished::Outcome outcome);
   bool wait_for_reader();
   void describe_culprit_output(const proto::Verdict& verdict);
@@ -195,8 +198,10 @@ class Agent {
   std::optional<asio::posix::stream_descriptor> first_byte_;
   bool is_store_wanted_ = false;                   // a round is out, and its store is this node's
   std::optional<machine::ChildrenKiller> killer_;  // of what it has left behind
+  std::uint64_t kill_number_ = 0;                  // of begin_kill; turns of an older one end
   Clock::time_point kill_ends_at_;
   std::optional<Clock::time_point> say_stuck_at_;
+  std::deque<machine::SharedMemoryRemoval> shared_memory_;  // of rounds that are over
   std::optional<WorkerOutput> output_;
 
   const Clock::time_point started_at_ = Clock::now();

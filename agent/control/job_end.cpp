@@ -58,16 +58,23 @@ bool copies_output(const AgentConfig& config) {
 
 }  // namespace
 
+/// After it the warden ends us, unless it is told again that there is still something to do.
+std::chrono::milliseconds Agent::end_limit() const {
+  return config_.stop.kill_timeout + 2 * kOutputLimit + kReportLimit;
+}
+
 void Agent::obey(EndJob& action) {
   if (timers_) timers_->remove();
-  link_.ends_within(config_.stop.kill_timeout + 2 * kOutputLimit + kReportLimit);
+  ++kill_number_;  // a turn that kills leftovers would find those that are named already
+  link_.ends_within(end_limit());
   if (machine::has_children() && result_.leftovers.empty()) kill_leftovers(action.kill_limit);
   if (handles_) {
     link_.lease(std::nullopt);
-    remove_shared_memory();
+    note_shared_memory();
     if (action.round_open) summarize_round();
     describe_last_round();
   }
+  while (!remove_shared_memory()) link_.ends_within(end_limit());
   result_.job_started = wall_started_at_;
   result_.job_lasted = Clock::now() - started_at_;
   result_.node_name = config_.node_name;
@@ -116,7 +123,7 @@ bool Agent::wait_for_reader() {
   waits_for_reader_ = true;
   bool shown = output_->shown_by(Clock::now() + kReaderTurn);
   while (!shown && waits_for_reader_ && (has_no_limit || output_->reader_is_slow(Clock::now()))) {
-    link_.ends_within(config_.stop.kill_timeout + 2 * kOutputLimit + kReportLimit);
+    link_.ends_within(end_limit());
     context_.run_one_for(kReaderTurn);
     shown = output_->shown_by(Clock::now());
   }

@@ -145,7 +145,7 @@ class NodeMachine {
   void note_leftovers(Context& context);
   void group_deadline(Context& context);
   void leftovers_deadline(Context& context);
-  void tell_of_ended(Context& context);
+  void warn_of_ended_workers(Context& context);
   void check(Context& context);
   void note_check(Context& context);
   void start(Context& context);

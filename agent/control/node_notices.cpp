@@ -118,7 +118,7 @@ void NodeMachine::pass_on(Context& context) {
 }
 
 /// Workers that still run may wait for one that has ended, for ever.
-void NodeMachine::tell_of_ended(Context& context) {
+void NodeMachine::warn_of_ended_workers(Context& context) {
   if (!round_->uneven_at || context.now < *round_->uneven_at) return;
   round_->uneven_at.reset();
   const auto& workers = round_->group.workers();

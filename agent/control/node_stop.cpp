@@ -100,7 +100,7 @@ void NodeMachine::follow(Context& context, const GroupActions& group) {
 }
 
 void NodeMachine::group_deadline(Context& context) {
-  tell_of_ended(context);
+  warn_of_ended_workers(context);
   if (round_->countdown_at && context.now >= *round_->countdown_at) count_down(context);
   const GroupActions group = round_->group.deadline_passed(context.now);
   if (group.signal != 0) {

@@ -41,7 +41,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response told{&M::note_check, "tell the core"};
   constexpr Response left{&M::note_leftovers, "go on when none is left"};
   constexpr Response late{&M::group_deadline, "kill workers, then give up"};
-  constexpr Response ended{&M::tell_of_ended, "tell the user"};
+  constexpr Response ended{&M::warn_of_ended_workers, "tell the user"};
   constexpr Response last{&M::leftovers_deadline, "terminate, then kill leftovers"};
   constexpr Response start{&M::start, "start workers"};
   constexpr Response plan{&M::announce_restart, "announce"};

@@ -13,7 +13,6 @@
 #include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
 #include "machine/cgroups/memory_kills.hpp"
-#include "machine/processes/shared_memory.hpp"
 
 namespace ddprun::agent {
 
@@ -72,7 +71,8 @@ void Agent::name_leftovers(const std::vector<machine::ProcessEntry>& left,
 /// In turns: keep-alives to the rendezvous must go on meanwhile.
 void Agent::obey(const KillLeftovers& action) {
   begin_kill(action.limit);
-  in_turns([this] {
+  in_turns([this, number = kill_number_] {
+    if (number != kill_number_) return true;  // the job is over, and its end has killed the rest
     if (!kill_some(kKillTurn)) return false;
     handle(LeftoversSeen{!result_.leftovers.empty()});
     return true;
@@ -86,10 +86,14 @@ void Agent::kill_leftovers(Clock::duration limit) {
 }
 
 void Agent::begin_kill(Clock::duration limit) {
+  ++kill_number_;
   kill_ends_at_ = Clock::now() + limit;
   say_stuck_at_ = Clock::now() + kSayStuckAfter;
   if (link_.cgroup() != nullptr) link_.cgroup()->kill();
   const auto number = machine_.round() != nullptr ? machine_.round()->round.number : 0;
+  if (killer_) {  // whose turns end now
+    for (const pid_t pid : killer_->reaped()) note_end(pid);
+  }
   killer_.emplace(kill_ends_at_, [number](const machine::ProcessEntry& process) {
     spdlog::info("round={} left behind: {}: SIGKILL", number, machine::name_of(process));
   });
@@ -102,6 +106,7 @@ bool Agent::kill_some(Clock::duration limit) {
     for (const machine::ProcessEntry& process : left)
       result_.leftovers.push_back(machine::describe_stuck(process));
     for (const pid_t pid : killer_->reaped()) note_end(pid);
+    killer_.reset();
     return true;
   }
   const auto now = Clock::now();
@@ -131,11 +136,13 @@ void Agent::obey(const ReportRound&) {
   summarize_round();
   proto::Stopped stopped = gather_evidence();
   remove_round_files(config_, round.round);
-  remove_shared_memory();
   stopped.losses = losses();
   if (config_.rendezvous) add_slowest(stopped);
   result_.rounds.back().furthest_step = stopped.furthest_step;
   membership_->send(std::move(stopped), round.started_at);
+  // Beside the next round: it takes seconds where there is much, and the core shall not wait.
+  note_shared_memory();
+  asio::post(context_, [this] { in_turns([this] { return remove_shared_memory(); }); });
 }
 
 proto::Losses Agent::losses() const {
@@ -227,24 +234,31 @@ void Agent::add_slowest(proto::Stopped& stopped) {
   hang.ended_at = worker.ended_at - machine_.round()->started_at;
 }
 
-/// Of a process of the round, which may have left shared memory.
+/// A process of the round that has ended may have left shared memory.
 void Agent::note_end(pid_t pid) {
   if (handles_ && handles_->ended.size() < kEndedMax) handles_->ended.insert(pid);
 }
 
-/// Those that ended by themselves in order have left none.
-void Agent::remove_shared_memory() {
+/// Processes that ended by themselves in order have left none.
+void Agent::note_shared_memory() {
   if (!handles_) return;
   const bool in_order = std::all_of(workers().begin(), workers().end(), [](const auto& worker) {
     return worker.exit && worker.exit->success();
   });
-  const machine::EndedProcesses ended{std::exchange(handles_->ended, {}),
-                                      handles_->wall_started_at};
+  machine::EndedProcesses ended{std::exchange(handles_->ended, {}), handles_->wall_started_at};
   if (in_order && ended.pids.size() <= workers().size()) return;
-  const int removed = machine::remove_shared_memory_of(ended);
-  if (removed > 0)
+  shared_memory_.emplace_back(std::move(ended));
+}
+
+/// One file of what was noted. True: that was all.
+bool Agent::remove_shared_memory() {
+  if (shared_memory_.empty()) return true;
+  if (shared_memory_.front().remove_next()) return false;
+  if (const int removed = shared_memory_.front().removed(); removed > 0)
     spdlog::info("removed {} files of shared memory that ended processes had left in {}", removed,
                  machine::kSharedMemoryFolder);
+  shared_memory_.pop_front();
+  return shared_memory_.empty();
 }
 
 void Agent::summarize_round() {

@@ -26,9 +26,8 @@ std::string program_in(const std::string& owner) {
 
 void warn_of_no_secret(const std::string& place) {
   spdlog::warn(
-      "type ddprun --make-secret and copy the file to each node: without it anybody who can "
-      "connect "
-      "to {} can join this job or stop it",
+      "this job has no secret: anybody who can connect to {} can join or stop it; type ddprun "
+      "--make-secret and copy the file to each node",
       place);
 }
 

@@ -19,6 +19,11 @@
 #include "machine/processes/process_tree.hpp"
 
 namespace ddprun::agent {
+namespace {
+
+constexpr int kFenceLooksMax = 8;  // for processes that a fenced round forks while it is killed
+
+}  // namespace
 
 const std::vector<WorkerRecord>& Agent::workers() const {
   static const std::vector<WorkerRecord> kNone;
@@ -140,10 +145,13 @@ void Agent::kill_for_the_fence() {
   if (link_.cgroup() != nullptr) link_.cgroup()->kill();
   std::set<std::pair<pid_t, std::uint64_t>> sent;
   bool is_new = true;
-  while (std::exchange(is_new, false)) {  // some may be forked meanwhile
+  // Some may be forked meanwhile. Those that are forked for ever end with the leftovers of the
+  // round.
+  for (int looks = 0; std::exchange(is_new, false) && looks < kFenceLooksMax; ++looks) {
     for (const machine::ProcessEntry& process : machine::live_descendants()) {
-      if (!sent.emplace(process.pid, process.start_time).second) continue;
-      machine::signal_process(process, SIGKILL);
+      const std::pair identity(process.pid, process.start_time);
+      if (sent.contains(identity) || !machine::signal_process(process, SIGKILL)) continue;
+      sent.insert(identity);
       is_new = true;
     }
   }
@@ -162,7 +170,9 @@ void Agent::obey(const NameStuck& action) {
 
 void Agent::die_with_warden() {
   if (kill_everything(config_.stop.kill_timeout).empty()) membership_->end_in_order();
-  remove_shared_memory();
+  note_shared_memory();
+  while (!remove_shared_memory()) {
+  }
   std::error_code ignored;
   if (!config_.run_directory.empty()) std::filesystem::remove_all(config_.run_directory, ignored);
   _exit(128 + SIGKILL);

@@ -5,7 +5,8 @@
 namespace ddprun::agent {
 
 std::vector<QuietWorker> OutputWatch::look(const std::vector<std::optional<std::uint64_t>>& printed,
-                                           std::chrono::nanoseconds elapsed) {
+                                           std::chrono::nanoseconds elapsed,
+                                           const std::vector<bool>& held) {
   DDPRUN_ASSERT(printed.size() == workers_.size(), "one count for each worker");
   std::vector<QuietWorker> quiet;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -16,6 +17,7 @@ std::vector<QuietWorker> OutputWatch::look(const std::vector<std::optional<std::
       worker = {*printed[i], std::chrono::nanoseconds(0), false, true};
       continue;
     }
+    if (!held.empty() && held[i]) continue;
     worker.quiet_for += elapsed;
     if (worker.reported || worker.quiet_for < timeout_) continue;
     worker.reported = true;

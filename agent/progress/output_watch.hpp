@@ -21,10 +21,12 @@ class OutputWatch {
       : timeout_(timeout), workers_(static_cast<std::size_t>(workers)) {}
 
   /// `printed`, for each local rank: bytes so far, none for one that has ended or has output
-  /// that is not seen. `elapsed` is what counts since the look before. Gives those that have just
-  /// reached the time-out: each silence once.
+  /// that is not seen. `elapsed` is what counts since the look before, but not for those that are
+  /// `held`: ddprun has not read them meanwhile. Gives those that have just reached the time-out:
+  /// each silence once.
   std::vector<QuietWorker> look(const std::vector<std::optional<std::uint64_t>>& printed,
-                                std::chrono::nanoseconds elapsed);
+                                std::chrono::nanoseconds elapsed,
+                                const std::vector<bool>& held = {});
 
   /// Set when all workers that are seen, and of which at least one runs, have reached the time-out:
   /// the one of those that ever printed that has been silent for longest, else the first.

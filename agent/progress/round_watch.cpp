@@ -52,6 +52,7 @@ void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
     waits_.emplace(workers, config_.watch.kernel_timeout);
     period_ = std::min(period_, look_period(config_.watch.kernel_timeout));
   }
+  watch_unread(sources);
   clock_.emplace(period_, Clock::now());
   if (paused_) clock_->pause();
   wait();
@@ -124,6 +125,24 @@ void RoundWatch::count_output(std::vector<OutputSource>& sources) {
       rank(static_cast<int>(unseen - printed_.begin())));
 }
 
+void RoundWatch::watch_unread(std::vector<OutputSource>& sources) {
+  held_.assign(group_->workers().size(), {});
+  for (Held& held : held_) held.streams = std::make_shared<UnreadStreams>();
+  for (OutputSource& source : sources)
+    source.unread = held_[static_cast<std::size_t>(source.local_rank)].streams;
+}
+
+/// By local rank: whether a stream was left unread at any time since the look before.
+std::vector<bool> RoundWatch::held_workers() {
+  std::vector<bool> result;
+  for (Held& held : held_) {
+    // In this order: a pause that begins between the two is seen by one of them.
+    const auto before = std::exchange(held.pauses_seen, held.streams->pauses.load());
+    result.push_back(held.streams->now > 0 || held.pauses_seen != before);
+  }
+  return result;
+}
+
 void RoundWatch::wait() {
   timer_.expires_after(period_);
   timer_.async_wait([this, number = number_](ErrorCode ec) {
@@ -136,8 +155,12 @@ void RoundWatch::wait() {
 void RoundWatch::look() {
   const nanoseconds elapsed = clock_->counted(Clock::now());
   if (waits_ && !reported_) look_at_waits(elapsed);
-  if (output_ && !reported_) look_at_output(elapsed);
-  if (progress_ && !reported_ && !taking_stacks_) look_at_pages(elapsed);
+  const std::vector<bool> held = held_workers();
+  if (output_ && !reported_) look_at_output(elapsed, held);
+  // A worker that waits in a print holds up all that wait for it.
+  const bool any_held = std::find(held.begin(), held.end(), true) != held.end();
+  if (progress_ && !reported_ && !taking_stacks_)
+    look_at_pages(any_held ? nanoseconds(0) : elapsed);
 }
 
 void RoundWatch::report(FoundHang found) {
@@ -158,12 +181,12 @@ std::optional<ProgressPage> RoundWatch::read_page(int local_rank) {
   return reading.page;
 }
 
-void RoundWatch::look_at_output(nanoseconds elapsed) {
+void RoundWatch::look_at_output(nanoseconds elapsed, const std::vector<bool>& held) {
   std::vector<std::optional<std::uint64_t>> printed(printed_.size());
   for (std::size_t i = 0; i < printed.size(); ++i) {
     if (printed_[i] && running(static_cast<int>(i))) printed[i] = printed_[i]->load();
   }
-  for (const QuietWorker& quiet : output_->look(printed, elapsed)) {
+  for (const QuietWorker& quiet : output_->look(printed, elapsed, held)) {
     spdlog::warn("rank {} has printed nothing for {} (--log-timeout)", rank(quiet.local_rank),
                  describe(quiet.quiet_for));
   }

@@ -62,10 +62,12 @@ class RoundWatch {
 
   [[nodiscard]] std::string hang_words(const SilentWorker& worker) const;
   void count_output(std::vector<OutputSource>& sources);
+  void watch_unread(std::vector<OutputSource>& sources);
+  [[nodiscard]] std::vector<bool> held_workers();
   void wait();
   void look();
   void look_at_pages(std::chrono::nanoseconds elapsed);
-  void look_at_output(std::chrono::nanoseconds elapsed);
+  void look_at_output(std::chrono::nanoseconds elapsed, const std::vector<bool>& held);
   void look_at_waits(std::chrono::nanoseconds elapsed);
   std::optional<ProgressPage> read_page(int local_rank);
   void report(FoundHang found);
@@ -91,6 +93,11 @@ class RoundWatch {
   std::optional<OutputWatch> output_;
   std::optional<KernelWatch> waits_;
   std::vector<Count> printed_;  // by local rank; null: what it prints is not seen
+  struct Held {
+    std::shared_ptr<UnreadStreams> streams;
+    std::uint64_t pauses_seen = 0;
+  };
+  std::vector<Held> held_;  // by local rank
   bool taking_stacks_ = false;
   bool reported_ = false;  // a hang; the round is about to be stopped for it
 

@@ -112,8 +112,8 @@ class Console {
 
   /// Rows of the terminal that whole lines have taken so far; elsewhere lines.
   [[nodiscard]] std::uint64_t rows_written() const { return rows_written_; }
-  /// Of them, the first that a reader still has in sight: on a terminal, or near the end of a file
-  /// or pipe.
+  /// The first of the written rows that a reader still has in sight: on a terminal, or near the end
+  /// of a file or pipe.
   [[nodiscard]] std::uint64_t first_in_sight() const {
     const auto rows = draws() ? static_cast<std::uint64_t>(settings_.rows) : kRowsInSight;
     return rows_written_ < rows ? 0 : rows_written_ - rows + 1;

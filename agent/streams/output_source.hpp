@@ -15,6 +15,13 @@
 
 namespace ddprun::agent {
 
+/// How many streams of one worker are left unread because an output of ours is slow or stuck. The
+/// worker may wait in a print meanwhile. Written by the thread that reads the streams.
+struct UnreadStreams {
+  std::atomic<int> now{0};               ///< so many of them
+  std::atomic<std::uint64_t> pauses{0};  ///< how often that has begun
+};
+
 /// Our end of a worker's stream.
 struct OutputSource {
   UniqueFd fd;  ///< a pipe's reading end or a pseudo-terminal's master; non-blocking
@@ -34,6 +41,7 @@ struct OutputSource {
       filtered_file;  ///< gets the lines with one of `filters`, with their prefix
   std::shared_ptr<const std::vector<std::string>> filters;  ///< needed with filtered_file
   std::shared_ptr<std::atomic<std::uint64_t>> bytes_read;   ///< kept up to date; null: not counted
+  std::shared_ptr<UnreadStreams> unread;  ///< the same, for all streams of its worker
 
   [[nodiscard]] bool shows_lines() const { return to_console && !verbatim; }
 };

@@ -57,6 +57,15 @@ struct OutputStream {
     return true;
   }
 
+  /// Whether its bytes wait where they are.
+  void set_paused(bool value) {
+    if (source.unread && value != paused) {
+      source.unread->now += value ? 1 : -1;
+      if (value) ++source.unread->pauses;
+    }
+    paused = value;
+  }
+
   /// What its worker has written so far is to be read. A flood ends too: a pipe or a terminal holds
   /// no more than this.
   void fall_behind() {

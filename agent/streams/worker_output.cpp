@@ -176,7 +176,11 @@ void WorkerOutput::flush(Steady::time_point deadline) {
   bool drawn = false;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, deadline, [this] { return new_lines_.empty(); });
+    flush_begun_ = true;
+    wake();
+    changed_.wait_until(lock, deadline, [this] {
+      return !thread_.joinable() || (new_lines_.empty() && fold_over_);
+    });
     drawn = unfinished_out_ || unfinished_err_;
   }
   if (drawn) pause(deadline);  // no bar stays behind

@@ -65,8 +65,9 @@ class WorkerOutput {
   void resume();
 
   /// Waits until what workers have written by now is read, or the deadline has passed. A thread
-  /// that is short of processor time reads an exception late. Streams that are paused (a
-  /// stopped reader and `LogPolicy::block`) are not waited for. False: the deadline has passed.
+  /// that is short of processor time reads an exception late. Streams that are paused,
+  /// because a reader of ours is slow or has stopped, are not waited for. False: the deadline has
+  /// passed.
   bool catch_up(std::chrono::steady_clock::time_point deadline);
 
   /// The processes of all rounds so far have ended: waits until every stream of theirs has been
@@ -149,6 +150,7 @@ class WorkerOutput {
   void rest();
   void count_ranks();
   void show_folded(std::chrono::steady_clock::time_point now);
+  void end_fold();
   void put_out(Outlet& outlet);
   static void hand_over(LogWriter& writer, const std::shared_ptr<ByteOutput>& output,
                         LogBuffer& bytes, LogOrigin origin = LogOrigin::workers);
@@ -179,6 +181,7 @@ class WorkerOutput {
   std::vector<int> ended_;         // streams that have come to their end
   LogBuffer read_;                 // what was read last
   bool screen_paused_ = false;     // no bar is on the screen while the shell has it
+  bool folds_ = true;              // lines may be held back
   bool copies_ = false;            // a stream goes on as it comes
   bool rests_ = true;              // no copy has to keep up with a stream that we do not have
   bool full_ = false;              // a worker wrote so much that reading must not rest
@@ -197,6 +200,8 @@ class WorkerOutput {
   std::uint64_t catch_ups_done_ = 0;  // changed by the thread alone
   bool paused_drawing_ = false;       // the shell has the terminal
   bool screen_left_ = false;          // and no bar of ours is on it
+  bool flush_begun_ = false;          // no line is held back any more
+  bool fold_over_ = false;            // and those that were have gone to the writers
   std::size_t open_ = 0;              // streams that have not ended, the new ones included
   bool stop_ = false;
   bool unfinished_out_ = false;  // the last line on our stdout was not ended

@@ -83,8 +83,22 @@ void WorkerOutput::look_at_unfinished(Steady::time_point now) {
 
 /// Lines that have waited long enough for the same of other ranks.
 void WorkerOutput::show_folded(Steady::time_point now) {
-  for (Outlet* outlet : {&stdout_, &stderr_})
+  for (Outlet* outlet : {&stdout_, &stderr_}) {
+    if (!folds_) outlet->fold.release_all();
     outlet->console.add_folded(outlet->fold, outlet->coloured, now, outlet->bytes);
+  }
+}
+
+/// Before the end of the writers: what is held back would be lost, and not be counted.
+void WorkerOutput::end_fold() {
+  folds_ = false;
+  show_folded(Steady::now());
+  put_out(stdout_);
+  put_out(stderr_);
+  const std::lock_guard lock(mutex_);
+  note_unfinished();
+  fold_over_ = true;
+  changed_.notify_all();
 }
 
 /// Gives the console what the stream may still change. A prompt goes out as it is.
@@ -159,7 +173,7 @@ void WorkerOutput::draw(Steady::time_point now) {
   changed_.notify_all();
 }
 
-/// Of what workers have drawn since the console was given rows that are due now.
+/// Gives the console the rows that are due now and that workers have drawn since its last ones.
 void WorkerOutput::make_rows(Steady::time_point now) {
   for (const auto& [fd, stream] : streams_) {
     const Console& console = outlet_for(stream->source.standard_error).console;

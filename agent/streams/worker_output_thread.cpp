@@ -85,8 +85,10 @@ void WorkerOutput::resume_streams() {
   unwatched_ = false;
   for (const int fd : waiting) {
     OutputStream& stream = *streams_.at(fd);
-    stream.paused = !may_read(stream);
-    if (!stream.paused && listen_to(fd)) stream.paused = unwatched_ = true;
+    const bool has_place = may_read(stream);
+    const bool refused = has_place && listen_to(fd);
+    unwatched_ = unwatched_ || refused;
+    stream.set_paused(!has_place || refused);
     if (stream.paused) paused_.push_back(fd);
   }
 }
@@ -125,7 +127,8 @@ void WorkerOutput::read_or_pause(OutputStream& stream) {
   }
   const int fd = stream.source.fd.get();
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  stream.paused = stream.late = true;
+  stream.set_paused(true);
+  stream.late = true;
   paused_.push_back(fd);
 }
 
@@ -160,12 +163,14 @@ void WorkerOutput::take_new() {
   std::vector<std::string> lines;
   bool resized = false;
   bool falls_behind = false;
+  bool flushed = false;
   {
     const std::lock_guard lock(mutex_);
     sources.swap(new_sources_);
     falls_behind = catching_up_ != catch_ups_wanted_;
     catching_up_ = catch_ups_wanted_;
     resized = resizes_done_ != resizes_wanted_;
+    flushed = flush_begun_ && folds_;
     lines = new_lines_;
     // A report is about the newest round, or the one before it.
     if (!sources.empty() && sources.front().round > 0) {
@@ -190,6 +195,7 @@ void WorkerOutput::take_new() {
     for (const auto& [fd, stream] : streams_) stream->fall_behind();
   }
   if (resized) change_size();
+  if (flushed) end_fold();
   if (!lines.empty()) take_lines(lines);
 }
 
@@ -315,7 +321,7 @@ void WorkerOutput::end_streams() {
   if (ended_.empty()) return;
   for (const int fd : ended_) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-    streams_.erase(fd);
+    if (const auto ended = streams_.extract(fd); !ended.empty()) ended.mapped()->set_paused(false);
   }
   count_ranks();
   const std::lock_guard lock(mutex_);

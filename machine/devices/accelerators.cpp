@@ -40,8 +40,8 @@ std::string text_of(const std::string& path) {
   return text ? std::string(trimmed(*text)) : std::string();
 }
 
-/// Of the entries that are PREFIX and a number: the numbers, in order. Empty when the folder can't
-/// be read.
+/// The numbers in the names of entries that are PREFIX and a number, in order. Empty when the
+/// folder can't be read.
 std::vector<int> numbered(const std::string& folder, std::string_view prefix) {
   std::vector<int> numbers;
   std::error_code failed;
@@ -118,7 +118,7 @@ std::vector<Gpu> scan_intel(const std::string& root) {
       return exists(fmt::format("{}/dev/dri/renderD{}", root, node));
     };
     if (std::none_of(render_nodes.begin(), render_nodes.end(), can_open)) continue;
-    // Of the drivers xe and i915.
+    // The driver xe has the one, i915 the other.
     const std::size_t tiles = std::max(
         {std::size_t{1}, numbered(device, "tile").size(), numbered(card + "/gt", "gt").size()});
     for (std::size_t tile = 0; tile < tiles; ++tile)

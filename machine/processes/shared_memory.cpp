@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <memory>
+#include <utility>
 
 #include "base/unique_handle.hpp"
 
@@ -47,22 +47,33 @@ std::optional<pid_t> maker_of_shared_memory(std::string_view name) {
   return std::nullopt;
 }
 
-int remove_shared_memory_of(const EndedProcesses& ended, const std::string& folder) {
-  if (ended.pids.empty()) return 0;
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
-  if (!directory) return 0;
-  const int at = dirfd(directory.get());
-  int removed = 0;
-  while (const dirent* entry = readdir(directory.get())) {
+SharedMemoryRemoval::SharedMemoryRemoval(EndedProcesses ended, const std::string& folder)
+    : ended_(std::move(ended)),
+      directory_(ended_.pids.empty() ? nullptr : opendir(folder.c_str()), closedir) {}
+
+bool SharedMemoryRemoval::remove_next() {
+  if (!directory_) return false;
+  const int at = dirfd(directory_.get());
+  while (const dirent* entry = readdir(directory_.get())) {
     const auto maker = maker_of_shared_memory(entry->d_name);
-    if (!maker || !ended.pids.contains(*maker)) continue;
+    if (!maker || !ended_.pids.contains(*maker)) continue;
     if (kill(*maker, 0) == 0 || errno != ESRCH) continue;  // the number is another process's now
     const UniqueFd file(
         openat(at, entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!file || !is_left_by_the_dead(file, ended.since)) continue;
-    if (unlinkat(at, entry->d_name, 0) == 0) ++removed;
+    if (!file || !is_left_by_the_dead(file, ended_.since)) continue;
+    if (unlinkat(at, entry->d_name, 0) != 0) continue;
+    ++removed_;
+    return true;
   }
-  return removed;
+  directory_.reset();
+  return false;
+}
+
+int remove_shared_memory_of(const EndedProcesses& ended, const std::string& folder) {
+  SharedMemoryRemoval removal(ended, folder);
+  while (removal.remove_next()) {
+  }
+  return removal.removed();
 }
 
 }  // namespace ddprun::machine

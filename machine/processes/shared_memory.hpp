@@ -2,9 +2,11 @@
 // until somebody removes them.
 #pragma once
 
+#include <dirent.h>
 #include <sys/types.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -26,8 +28,24 @@ struct EndedProcesses {
 };
 
 /// Removes what those have left in `folder`: files of this user with their number in the name, made
-/// since then, that no process of the machine has open or mapped, in whatever container. Returns
-/// how many.
+/// since then, that no process of the machine has open or mapped, in whatever container. In steps,
+/// because the kernel may need seconds to free the memory of many.
+class SharedMemoryRemoval {
+ public:
+  explicit SharedMemoryRemoval(EndedProcesses ended,
+                               const std::string& folder = kSharedMemoryFolder);
+
+  /// Removes one file. False: there was no other.
+  bool remove_next();
+  [[nodiscard]] int removed() const { return removed_; }
+
+ private:
+  EndedProcesses ended_;
+  std::unique_ptr<DIR, int (*)(DIR*)> directory_;  // null: nothing is to be done
+  int removed_ = 0;
+};
+
+/// All of it in one call. Returns how many were removed.
 int remove_shared_memory_of(const EndedProcesses& ended,
                             const std::string& folder = kSharedMemoryFolder);
 

@@ -21,13 +21,13 @@ constexpr std::chrono::nanoseconds kAnswerToLeave = 1s;
 
 /// What a message of the service means. Only one that counts is a sign of life: a program that
 /// sends others holds no agent beyond its time-outs.
-enum class Hearing { breaks, ignored, counts };
+enum class MessageEffect { breaks, ignored, counts };
 
 /// A row for each Link, a column for each kind of ServiceMessage. A service may refuse this node
 /// before the channel is open.
-constexpr auto kHearing = [] {
-  using enum Hearing;
-  return std::array<std::array<Hearing, 6>, 5>{{
+constexpr auto kEffects = [] {
+  using enum MessageEffect;
+  return std::array<std::array<MessageEffect, 6>, 5>{{
       // prove, welcome, alive,  refused, status,  of the job
       {ignored, ignored, ignored, ignored, ignored, ignored},  // waiting
       {ignored, ignored, ignored, counts, ignored, ignored},   // connecting
@@ -36,7 +36,7 @@ constexpr auto kHearing = [] {
       {breaks, breaks, ignored, counts, breaks, ignored},      // unknown
   }};
 }();
-static_assert(std::variant_size_v<proto::ServiceMessage> == kHearing[0].size());
+static_assert(std::variant_size_v<proto::ServiceMessage> == kEffects[0].size());
 
 }  // namespace
 
@@ -121,13 +121,13 @@ void AgentSession::send(const proto::Numbered& numbered, Context& context) {
 // ---- from the service ----
 
 void AgentSession::take(ServiceSaid& said, Context& context) {
-  switch (kHearing[static_cast<std::size_t>(link_)][said.message.index()]) {
-    case Hearing::ignored:
+  switch (kEffects[static_cast<std::size_t>(link_)][said.message.index()]) {
+    case MessageEffect::ignored:
       return;
-    case Hearing::breaks:
+    case MessageEffect::breaks:
       break_off(context);
       return;
-    case Hearing::counts:
+    case MessageEffect::counts:
       std::visit([&](auto& message) { hear(message, context); }, said.message);
   }
 }

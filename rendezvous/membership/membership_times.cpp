@@ -69,10 +69,15 @@ void Membership::put_in_job_time() {
     if (began != began_.end() && !is_comparable(began->second))
       worker.failure.evidence.uncertainty = length;
   }
+  // An end has no uncertainty that would show that its clock, or that of all failures, is another.
+  std::erase_if(ended_, [this, first](const proto::EarlyEnd& ended) {
+    const auto began = began_.find(ended.agent);
+    if (began == began_.end()) return false;
+    return !is_comparable(began->second) || first == std::chrono::nanoseconds::max();
+  });
   for (proto::EarlyEnd& ended : ended_) {
     const auto began = began_.find(ended.agent);
-    if (began != began_.end() && is_comparable(began->second))
-      ended.worker.at += began->second.at - first;
+    if (began != began_.end()) ended.worker.at += began->second.at - first;
   }
 }
 

@@ -37,7 +37,7 @@ class MemoryFolder {
   std::string path_;
 };
 
-/// Of a job that was killed: a file is in it.
+/// The folder of a job that was killed, with a file in it.
 std::string dead_folder(const std::string& base) {
   const launcher::RunFolder made = launcher::make_run_folder(base);
   std::ofstream(made.path + "/error.json") << "{}";
@@ -49,7 +49,9 @@ std::string dead_folder(const std::string& base) {
 TEST_CASE("the run folder of a dead job is removed, that of a live one stays") {
   const MemoryFolder base;
   const auto live = launcher::make_run_folder(base.path());
+  CHECK_FALSE(launcher::has_other_run_folders(live.path));
   const std::string dead = dead_folder(base.path());
+  CHECK(launcher::has_other_run_folders(live.path));
   launcher::remove_dead_run_folders(base.path());
   CHECK(fs::is_directory(live.path));
   CHECK_FALSE(fs::exists(dead));

@@ -314,6 +314,15 @@ TEST_CASE(
   CHECK_FALSE(nothing.all_quiet());
 }
 
+TEST_CASE("a worker that ddprun does not read is not silent meanwhile") {
+  OutputWatch watch(2, 2s);
+  for (int look = 0; look < 9; ++look)
+    CHECK(watch.look({5, std::nullopt}, 1s, {true, false}).empty());
+  CHECK_FALSE(watch.all_quiet());
+  CHECK(watch.look({5, std::nullopt}, 1s, {false, false}).empty());
+  CHECK(watch.look({5, std::nullopt}, 1s, {false, false}) == std::vector<QuietWorker>{{0, 2s}});
+}
+
 TEST_CASE("Python is looked at by py-spy first and other programs by gdb") {
   const StackPrograms both{"/u/py-spy", "/u/gdb"};
   const auto names = [](const std::vector<StackMethod>& methods) {

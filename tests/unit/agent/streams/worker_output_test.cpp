@@ -340,6 +340,48 @@ TEST_CASE("the last lines of stderr are in sight in a pipe until many others fol
   }
 }
 
+TEST_CASE("a worker that waits for our reader counts as unread for as long as it does") {
+  Workplace work(LogPolicy::block);
+  const auto unread = std::make_shared<UnreadStreams>();
+  StreamPair pair = make_pipe().value();
+  OutputSource source;
+  source.fd = std::move(pair.ours);
+  source.unread = unread;
+  std::vector<OutputSource> sources;
+  sources.push_back(std::move(source));
+  REQUIRE_FALSE(work.output.add(std::move(sources)));
+  auto flood = std::async(std::launch::async, [fd = std::move(pair.workers)] {
+    const std::string line = std::string(99, 'x') + "\n";
+    for (int i = 0; i < 200'000; ++i) write_all(fd.get(), line);
+  });
+  CHECK(ddprun::test::eventually([&] { return unread->now == 1; }));
+  CHECK(unread->pauses > 0);
+  work.output.drain(within(0ms));
+  flood.get();
+  CHECK(ddprun::test::eventually([&] { return unread->now == 0; }));
+}
+
+TEST_CASE("a line that waits for the same of other ranks is not lost at the end") {
+  Workplace work(LogPolicy::drop);
+  std::vector<OutputSource> sources(2);
+  std::vector<ddprun::UniqueFd> workers;
+  for (int rank = 0; rank < 2; ++rank) {
+    StreamPair pair = make_pipe().value();
+    auto& source = sources[static_cast<std::size_t>(rank)];
+    source.fd = std::move(pair.ours);
+    source.local_rank = rank;
+    source.folds_as = rank;
+    source.prefix = LinePrefix("[${rank}] ", {.rank = rank});
+    workers.push_back(std::move(pair.workers));
+  }
+  REQUIRE_FALSE(work.output.add(std::move(sources)));
+  write_all(workers[0].get(), "the last words\n");
+  REQUIRE(work.output.catch_up(within(10s)));
+  work.output.flush(within(10s));  // while the streams are open
+  CHECK_THAT(work.shown(), Catch::Contains("the last words\n"));
+  CHECK(work.output.dropped_bytes() == 0);
+}
+
 TEST_CASE("a line that takes long is written in pieces, each once") {
   Workplace place(LogPolicy::drop, 20ms);
   auto worker = place.stream(0);

@@ -82,6 +82,19 @@ TEST_CASE("shared memory of a process that has ended is removed, with nothing el
   CHECK(fs::exists(memory.path() + "/psm_1a2b3c4d"));
 }
 
+TEST_CASE("shared memory is removed file by file") {
+  const SharedMemory memory;
+  const std::string left = memory.make();
+  fs::copy_file(left, left + "_1");
+  machine::SharedMemoryRemoval removal(memory.ended, memory.path());
+  CHECK(removal.remove_next());
+  CHECK(fs::exists(left) != fs::exists(left + "_1"));
+  CHECK(removal.remove_next());
+  CHECK_FALSE(removal.remove_next());
+  CHECK(removal.removed() == 2);
+  CHECK(fs::is_empty(memory.path()));
+}
+
 TEST_CASE("shared memory that a process has open or mapped stays") {
   const SharedMemory memory;
   const std::string file = memory.make();

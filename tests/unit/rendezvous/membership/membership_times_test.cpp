@@ -127,6 +127,28 @@ TEST_CASE("nodes of a version that does not say by which clock it tells a time d
   two.check_that_b_was_first();
 }
 
+TEST_CASE("an end by a clock that cannot be compared is not told as one before the failure") {
+  Script job(nodes(1, 2));
+  job.join("a");
+  job.join("b");
+  const proto::ClockId clock = GENERATE(proto::ClockId{7}, proto::ClockId{8});
+  proto::Stopped ended;
+  ended.ended = {{0, 55, 5ms}};
+  ended.round_began = proto::JobTime{10s, 1ms, clock};
+  proto::WorkerFailure failure;
+  failure.exit = {false, 1, false};
+  failure.evidence.kind = proto::EvidenceKind::exception_line;
+  failure.evidence.at = 5s;
+  failure.evidence.victim_phrase = "connection reset";
+  job.fail("a", 0, {false, 1, false});
+  job.say("b", ended);
+  job.lose("b");
+  job.say("a", proto::Stopped{0, {failure}, std::nullopt, {}, proto::JobTime{12s, 1ms, 8}});
+  const auto verdict = job.finished("a").verdict;
+  REQUIRE(verdict.has_value());
+  CHECK(verdict->ended.size() == (clock == 8 ? 1 : 0));
+}
+
 TEST_CASE("a lost node explains failures also where another service hears the last of them") {
   Script job(nodes(1, 3, 0));
   for (const char* agent : {"a", "b", "c"}) job.join(agent);
