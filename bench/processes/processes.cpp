@@ -25,7 +25,7 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-/// Of processes in chains of ten below one of them, in no order.
+/// Processes in chains of ten below one of them, in no order.
 double order_ms(int processes) {
   std::vector<machine::ProcessEntry> all;
   for (int i = 0; i < processes; ++i)

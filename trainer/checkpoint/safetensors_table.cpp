@@ -24,7 +24,7 @@ constexpr std::size_t kOffsets = 2;
   throw DataError(fmt::format("{}: not a safetensors file, or not a whole one: {}", file, why));
 }
 
-/// Of a file whose header cannot be read: perhaps another program's.
+/// Refuses a file whose header cannot be read: perhaps it is another program's.
 [[noreturn]] void refuse_header(const std::string& file, std::span<const std::byte> start,
                                 const std::string& why) {
   const std::string other = other_weights_text(start, file);

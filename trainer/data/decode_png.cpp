@@ -22,7 +22,7 @@ namespace {
 /// Eight of a byte in the file, which is one of 1032 or so when it is unpacked.
 constexpr std::uint64_t kPngPixelsOfByte = 8 * 1100;
 constexpr std::size_t kSignatureBytes = 8;
-/// Of what belongs to no class, as the border of an object in Pascal VOC.
+/// The label of what belongs to no class, as the border of an object in Pascal VOC.
 constexpr std::uint8_t kBorderLabel = 255;
 
 /// Read here, because libpng would hold the chunk and does not see one behind the pixels.

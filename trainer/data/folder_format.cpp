@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr std::size_t kShownNames = 8;
-/// Of archives, of torchvision's data sets and of Keras.
+/// Folders that archives, torchvision's data sets and Keras make.
 constexpr const char* kInnerFolders[] = {"cifar-10-batches-bin",
                                          "MNIST/raw",
                                          "FashionMNIST/raw",

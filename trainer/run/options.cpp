@@ -328,7 +328,7 @@ std::string to_string(Precision precision) { return std::string(word_of(precisio
 
 namespace {
 
-/// Of other trainers.
+/// Options and values of other trainers.
 void add_other_names(CommandLine& line) {
   for (const auto& [here, names] : kOptionSynonyms) {
     for (const auto name : words_of(names)) line.other_name(std::string(name), std::string(here));

@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kOutFolder = "ddprun-out";
 constexpr const char* kMarkFile = "job";
 
-/// Of the directories that begin with date and time and of which `is_meant` holds, the one that was
-/// written to last; empty: none.
+/// The directory that was written to last, among those that begin with date and time and of which
+/// `is_meant` holds; empty: none.
 std::filesystem::path last_run(const std::filesystem::path& folder,
                                const std::function<bool(const std::filesystem::path&)>& is_meant) {
   std::pair<std::filesystem::file_time_type, std::string> last;

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Of a job with this run id.
+/// The folder of a job with this run id.
 fs::path made_folder(const fs::path& base, const std::string& run_id) {
   LaunchPlan plan;
   plan.log_folder = {.wanted = true, .base = base.string()};

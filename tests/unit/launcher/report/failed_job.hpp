@@ -57,7 +57,7 @@ inline std::string said(const agent::AgentResult& result) {
   return launcher::report(result, launcher::exit_code(result));
 }
 
-/// The same where the culprit's node has told how its workers were started.
+/// The report where the culprit's node has told how its workers were started.
 inline std::string said(agent::AgentResult result, const proto::ProgramFacts& program) {
   result.finished.verdict->program = program;
   return said(result);

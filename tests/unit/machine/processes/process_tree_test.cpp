@@ -65,7 +65,7 @@ bool refuse_clone3() {
 
 machine::ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", pid, 1}; }
 
-/// The same, level by level, without a thought for time.
+/// The descendants, level by level, without a thought for time.
 std::vector<pid_t> naive_descendants(const std::vector<ProcessEntry>& all, pid_t root) {
   std::vector<pid_t> found;
   std::vector<pid_t> known{root};

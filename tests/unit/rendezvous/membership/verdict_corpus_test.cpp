@@ -82,7 +82,7 @@ class DrawnFailure {
     return failed;
   }
 
-  /// The same exception on all ranks; some are stopped while they write it.
+  /// One exception on all ranks; some are stopped while they write it.
   proto::WorkerFailure same_exception(int rank) {
     std::vector<std::string> lines = {
         "Traceback (most recent call last):", "  File \"train.py\", line 7, in <module>",
