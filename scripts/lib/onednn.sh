@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # oneDNN for scripts/package: Debian's source package, compiled by the compiler of the packages into one static library with
 # what train calls and nothing else (docs/decisions/0014-portable-programs.md). Needs $home, $own, $arch and common.sh.
+# shellcheck disable=SC2016,SC2154,SC2164 # the variables are of scripts/package, which stops at any error
 onednn_version=3.7.2+ds-2  # of Debian 13; that of Debian 12 is older
 onednn_sha256=440b9c25665d6cb75d251ffd6477b2694a668423c496d355c0afde58b410337a  # of its .dsc file, which has those of the tarballs
 onednn_primitives='BATCH_NORMALIZATION;CONVOLUTION;DECONVOLUTION;INNER_PRODUCT;MATMUL;POOLING;REORDER'
