@@ -31,6 +31,7 @@
 #include "warden/process_title.hpp"
 #include "warden/warden_priority.hpp"
 #include "warden/warden_signals.hpp"
+#include "warden/work_beside.hpp"
 
 namespace ddprun::warden {
 namespace {
@@ -47,7 +48,8 @@ class Warden {
  public:
   Warden(const WardenSettings& settings, pid_t agent, UniqueFd link,
          std::optional<machine::GuardedCgroup> cgroup, std::optional<LeasePage> lease,
-         std::optional<BackgroundInput> input, std::chrono::system_clock::time_point started_at)
+         std::optional<BackgroundInput> input, std::chrono::system_clock::time_point started_at,
+         WorkBeside beside)
       : settings_(settings),
         agent_(agent),
         link_(std::move(link)),
@@ -55,6 +57,7 @@ class Warden {
         lease_(std::move(lease)),
         input_(std::move(input)),
         started_at_(started_at),
+        beside_(beside),
         deadline_(settings.stop.grace_period + settings.stop.kill_timeout + kStuckMargin) {}
 
   int run(const sigset_t& watched) {
@@ -231,7 +234,10 @@ class Warden {
         info.si_pid != agent_) {
       return std::nullopt;
     }
-    if (info.si_code == CLD_EXITED) return finish(info.si_status, settings_.stop.kill_timeout, "");
+    if (info.si_code == CLD_EXITED) {
+      beside_.wait();
+      return finish(info.si_status, settings_.stop.kill_timeout, "");
+    }
     return finish(kExitInternal, settings_.stop.kill_timeout,
                   agent_name() + " was killed by " + signal_name(info.si_status) +
                       ": all workers are killed");
@@ -276,6 +282,7 @@ class Warden {
   HeldConnection connection_;
   std::optional<BackgroundInput> input_;  // none: workers have the job's, or it has ended
   const std::chrono::system_clock::time_point started_at_;  // before any process of the job
+  const WorkBeside beside_;
   UniqueFd signals_;
   bool agent_said_all_ = false;
   bool pausing_ = false;  // SIGTSTP came, and no SIGCONT after it
@@ -305,16 +312,6 @@ class Warden {
   for (const int signal : {SIGPIPE, SIGTTOU, SIGTTIN}) std::signal(signal, SIG_IGN);
   agent_main(WardenLink(std::move(link), cgroup, std::move(lease)));
   _exit(kExitInternal);  // never reached: the agent ends its process itself
-}
-
-/// In a process of its own, so that the warden has time for signals and the fence however long it
-/// takes. The end of the job does not wait for it: it is killed with what the agent has left.
-void start_beside(const std::function<void()>& work) {
-  if (fork() != 0) return;  // a fork that fails leaves the work to another job
-  prctl(PR_SET_NAME, "ddp-tidy");
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  work();
-  _exit(0);
 }
 
 int guard_agent(const WardenSettings& settings, const std::function<void(WardenLink)>& agent_main) {
@@ -365,11 +362,12 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
                  std::move(lease), agent_main);
   }
   agents_end.reset();
-  if (settings.has_work_beside && settings.has_work_beside()) start_beside(settings.work_beside);
+  const bool has_work = settings.has_work_beside && settings.has_work_beside();
+  const WorkBeside beside = has_work ? WorkBeside(settings.work_beside) : WorkBeside();
   if (settings.has_lease) protect_from_starving();
   restore_others(settings.stop);
   return Warden(settings, agent, std::move(wardens_end), std::move(cgroup), std::move(lease),
-                std::move(input), started_at)
+                std::move(input), started_at, beside)
       .run(watched);
 }
 
