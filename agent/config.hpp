@@ -140,13 +140,16 @@ struct AgentConfig {
   LogSettings logs;
 
   std::string devices_variable = "CUDA_VISIBLE_DEVICES";  ///< workers see the devices it names
-  bool virtual_local_rank = false;                        ///< LOCAL_RANK is 0 everywhere
-  bool set_python_unbuffered = false;                     ///< PYTHONUNBUFFERED=1
-  bool file_timers = false;                               ///< torch's timers are watched
-  std::string timer_file;         ///< for them; empty: one in the run directory
-  bool keep_error_files = false;  ///< the launcher copies the culprit's to a file of its own
-  std::string start_note;         ///< a line for when the first workers start; empty: none
-  std::string run_directory;      ///< for error files and progress pages; empty: none could be made
+  /// Of --gpus=free, `entry=UUID` each: before a restart they are waited for until nothing uses
+  /// them.
+  std::vector<std::string> claimed_gpus;
+  bool virtual_local_rank = false;     ///< LOCAL_RANK is 0 everywhere
+  bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1
+  bool file_timers = false;            ///< torch's timers are watched
+  std::string timer_file;              ///< for them; empty: one in the run directory
+  bool keep_error_files = false;       ///< the launcher copies the culprit's to a file of its own
+  std::string start_note;              ///< a line for when the first workers start; empty: none
+  std::string run_directory;  ///< for error files and progress pages; empty: none could be made
   spdlog::level::level_enum log_level = spdlog::level::warn;
 };
 

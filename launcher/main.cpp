@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/agent.hpp"
+#include "agent/control/gpu_wait.hpp"
 #include "agent/workers/worker_environment.hpp"
 #include "base/bounded_write.hpp"
 #include "base/exit_codes.hpp"
@@ -240,6 +241,7 @@ int main(int argc, char** argv) {
   const machine::UserState user = machine::UserState::take();
   if (argc == 3 && argv[1] == launcher::kNodeArgument)
     return run_as_node(argv[2], warden::title_room(argc, argv), user);
+  if (argc == 3 && argv[1] == agent::kAwaitGpusArgument) return agent::await_gpus(argv[2]);
   const launcher::Environment environment = launcher::environment_from(environ);
 
   const auto print = [has_stdout](const std::string& text) {

@@ -27,6 +27,7 @@ inline constexpr const char* kTimerFile =
 inline constexpr const char* kSignalsToHandle = "TORCHELASTIC_SIGNALS_TO_HANDLE";
 inline constexpr const char* kNcclAsyncErrorHandling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr const char* kOmpNumThreads = "OMP_NUM_THREADS";
+inline constexpr const char* kCudaDeviceOrder = "CUDA_DEVICE_ORDER";
 inline constexpr const char* kCudaVisibleDevices = "CUDA_VISIBLE_DEVICES";
 inline constexpr const char* kGlooInterface = "GLOO_SOCKET_IFNAME";
 inline constexpr const char* kPythonUnbuffered = "PYTHONUNBUFFERED";

@@ -64,6 +64,10 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
         context_, user, *config.preflight,
         Preflight::Events{[this](const std::string& line) { say(line); },
                           [this](CheckEnded ended) { end_check(std::move(ended)); }});
+  if (!config.claimed_gpus.empty())
+    gpu_wait_.emplace(context_, user, config.claimed_gpus,
+                      GpuWait::Events{[this](const std::string& line) { notice(line); },
+                                      [this] { handle(GpusAwaited{}); }});
   if (config.chaos) chaos_.emplace(*config.chaos);
   if (config_.rendezvous) {
     auto nodes = std::make_unique<NodeLink>(context_, config, link_, link_events());

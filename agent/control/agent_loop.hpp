@@ -22,6 +22,7 @@
 #include "agent/agent.hpp"
 #include "agent/chaos/chaos.hpp"
 #include "agent/control/deadline_timer.hpp"
+#include "agent/control/gpu_wait.hpp"
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
 #include "agent/control/membership_link.hpp"
@@ -96,6 +97,7 @@ class Agent {
   void obey(const Prepare& action);
   void obey(const RunCheck& action);
   void obey(const StopCheck& action);
+  void obey(const AwaitGpus& action);
   void obey(Send& action);
   void obey(const Notice& action);
   void obey(const StartWorkers& action);
@@ -176,6 +178,7 @@ class Agent {
 
   WorkerStarter starter_;
   JobSignals signals_;
+  std::optional<GpuWait> gpu_wait_;     // none: no GPUs are claimed
   std::optional<Preflight> preflight_;  // none: this node takes part without a check
   RoundWatch watch_;
   SuspectWatch suspects_;

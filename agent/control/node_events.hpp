@@ -66,6 +66,8 @@ struct CheckEnded {
   std::string text;  ///< why it failed
   std::chrono::nanoseconds took{0};
 };
+/// Answers AwaitGpus.
+struct GpusAwaited {};
 /// Answers LookForLeftovers and KillLeftovers; and while leftovers are waited for, each end of a
 /// child.
 struct LeftoversSeen {
@@ -74,10 +76,11 @@ struct LeftoversSeen {
 /// Time has moved past `NodeMachine::deadline()`.
 struct TimePassed {};
 
-using NodeEvent = std::variant<JobSignal, Prepared, WorkersStarted, CannotGoOn, WorkerExited,
-                               ConditionsSeen, FoundHang, SuspectsSeen, CheckEnded, LeftoversSeen,
-                               TimePassed, proto::Round, proto::RestartPlanned, proto::Waiting,
-                               proto::Check, proto::Remark, proto::Stop, proto::Finished>;
+using NodeEvent =
+    std::variant<JobSignal, Prepared, WorkersStarted, CannotGoOn, WorkerExited, ConditionsSeen,
+                 FoundHang, SuspectsSeen, CheckEnded, GpusAwaited, LeftoversSeen, TimePassed,
+                 proto::Round, proto::RestartPlanned, proto::Waiting, proto::Check, proto::Remark,
+                 proto::Stop, proto::Finished>;
 
 // Actions
 // -------------------------------------------------------------------------
@@ -88,6 +91,8 @@ struct Prepare {};
 struct RunCheck {};
 /// End it, and forget it.
 struct StopCheck {};
+/// Wait until nothing uses the GPUs that this node has claimed, or for a while.
+struct AwaitGpus {};
 /// To the membership core.
 struct Send {
   proto::AgentMessage message;
@@ -149,7 +154,7 @@ struct EndJob {
 };
 
 using NodeAction =
-    std::variant<Prepare, RunCheck, StopCheck, Send, Notice, StartWorkers, SignalWorkers,
+    std::variant<Prepare, RunCheck, StopCheck, AwaitGpus, Send, Notice, StartWorkers, SignalWorkers,
                  StopWorkers, StopWatching, LookAtSuspects, LookForLeftovers, TerminateLeftovers,
                  KillLeftovers, ReportRound, EndWithin, NameStuck, PauseJob, ResumeJob, EndJob>;
 using NodeActions = std::vector<NodeAction>;

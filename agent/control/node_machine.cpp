@@ -140,7 +140,7 @@ void NodeMachine::join(Context& context) {
   if (prepared.problem.empty()) {
     has_rendezvous_ = prepared.has_rendezvous;
     prepared_ = std::move(prepared);
-    send_join(context);
+    if (!awaits_gpus_) send_join(context);
   } else {
     context.act(Send{proto::Leave{0, prepared.problem}});
     state_ = NodeState::ending;

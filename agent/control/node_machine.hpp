@@ -41,6 +41,7 @@ enum class NodeEventKind {
   hang,
   suspects,
   check_ended,
+  gpus_awaited,
   leftovers,
   deadline,
   round,
@@ -51,7 +52,7 @@ enum class NodeEventKind {
   stop,
   finished,
 };
-inline constexpr int kNodeEventKinds = 19;
+inline constexpr int kNodeEventKinds = 20;
 
 std::string_view to_string(NodeState state);
 std::string_view to_string(NodeEventKind kind);
@@ -142,6 +143,7 @@ class NodeMachine {
   void note_conditions(Context& context);
   void report_hang(Context& context);
   void report_kept_back(Context& context);
+  void join_again(Context& context);
   void note_leftovers(Context& context);
   void group_deadline(Context& context);
   void leftovers_deadline(Context& context);
@@ -193,6 +195,7 @@ class NodeMachine {
   bool has_rendezvous_ = false;
   bool is_spare_ = false;  // others run the round that is out
   bool paused_ = false;
+  bool awaits_gpus_ = false;            // before it joins again
   std::optional<std::uint64_t> check_;  // that runs: its number
   bool is_checked_ = false;             // one has passed
   std::optional<std::string> unsound_;  // the newest has failed: why

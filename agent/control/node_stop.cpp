@@ -220,6 +220,16 @@ void NodeMachine::report(Context& context) {
   const bool last = round_->stop->final || leaving_ || round_->stuck;
   state_ = last ? NodeState::ending : NodeState::waiting;
   if (last) return;
+  if (config_.claimed_gpus.empty()) {
+    join_again(context);
+  } else {
+    awaits_gpus_ = true;
+    context.act(AwaitGpus{});
+  }
+}
+
+void NodeMachine::join_again(Context& context) {
+  awaits_gpus_ = false;
   if (prepared_) {
     send_join(context);
   } else {

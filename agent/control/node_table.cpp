@@ -12,10 +12,10 @@ std::string_view to_string(NodeState state) {
 
 std::string_view to_string(NodeEventKind kind) {
   static constexpr std::array<std::string_view, kNodeEventKinds> kNames{
-      "signal",    "second signal", "prepared", "started",         "problem",
-      "exited",    "conditions",    "hang",     "suspects",        "check ended",
-      "leftovers", "deadline",      "round",    "restart planned", "nodes missing",
-      "check",     "remark",        "stop",     "finished"};
+      "signal",        "second signal", "prepared", "started",  "problem",
+      "exited",        "conditions",    "hang",     "suspects", "check ended",
+      "gpus awaited",  "leftovers",     "deadline", "round",    "restart planned",
+      "nodes missing", "check",         "remark",   "stop",     "finished"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -39,6 +39,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response hang{&M::report_hang, "report"};
   constexpr Response kept{&M::report_kept_back, "report what was kept back"};
   constexpr Response told{&M::note_check, "tell the core"};
+  constexpr Response rejoin{&M::join_again, "join"};
   constexpr Response left{&M::note_leftovers, "go on when none is left"};
   constexpr Response late{&M::group_deadline, "kill workers, then give up"};
   constexpr Response ended{&M::warn_of_ended_workers, "tell the user"};
@@ -66,6 +67,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
       {no, no, hang, no, no, no, no, no, no},                          // hang
       {no, no, kept, no, no, no, no, no, no},                          // suspects
       {told, no, no, no, no, no, no, no, no},                          // check_ended
+      {rejoin, no, no, no, no, no, no, no, no},                        // gpus_awaited
       {no, no, no, left, no, left, no, no, no},                        // leftovers
       {no, no, late, last, late, last, ended, no, no},                 // deadline
       {start, no, no, no, no, no, no, no, no},                         // round

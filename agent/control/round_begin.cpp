@@ -52,6 +52,8 @@ void Agent::obey(const RunCheck&) { preflight_->start(); }
 
 void Agent::obey(const StopCheck&) { preflight_->stop(); }
 
+void Agent::obey(const AwaitGpus&) { gpu_wait_->start(); }
+
 /// No worker runs here yet: all that is left is the check's.
 void Agent::end_check(CheckEnded ended) {
   if (machine::has_children()) kill_everything(kCheckKillLimit);

@@ -91,6 +91,7 @@ void Agent::reap_strangers() {
     if (worker && !machine_.round()->group.ended()) return;
     const bool is_ours = worker || watch_.child_ended(info.si_pid) ||
                          suspects_.child_ended(info.si_pid) ||
+                         (gpu_wait_ && gpu_wait_->child_ended(info.si_pid)) ||
                          (preflight_ && preflight_->child_ended(info.si_pid));
     if (is_ours) continue;
     machine::reap(info.si_pid);

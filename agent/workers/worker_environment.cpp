@@ -107,6 +107,8 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
     set.emplace_back(env::kPythonBreakpoint, breakpoint_text(round.first_rank + local_rank));
   }
   if (worker.visible_devices) set.emplace_back(config.devices_variable, *worker.visible_devices);
+  // Else CUDA may count GPUs of several kinds in another order than the one that was claimed.
+  if (!config.claimed_gpus.empty()) set.emplace_back(env::kCudaDeviceOrder, "PCI_BUS_ID");
   if (const std::string file = timer_file(config); !file.empty())
     set.emplace_back(env::kTimerFile, file);
   if (!job_socket.empty()) set.emplace_back(env::kJobSocket, job_socket);

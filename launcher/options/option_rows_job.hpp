@@ -134,12 +134,15 @@ inline constexpr std::array kJobRows = {
         .name = "gpus",
         .aliases = "devices|selected-gpus",
         .type = ValueType::indexes_or_word,
-        .choices = "all|none",
+        .choices = "all|none|free|free:N",
         .group = OptionGroup::gpus,
         .placeholder = "0,2",
         .help = "GPUs of the job; none makes it a CPU job",
         .more = "Numbers count the visible GPUs (CUDA_VISIBLE_DEVICES, or the variable of another "
-                "vendor's devices) from 0. Without --nproc-per-node, a list also sets the number "
+                "vendor's devices) from 0. free: the NVIDIA GPUs that no process uses, as many as "
+                "--nproc-per-node says, or N of them, or all; no other ddprun on this machine "
+                "takes them while the job lasts, and a restart waits up to 30 s until their "
+                "memory is free. Without --nproc-per-node, a list or free also sets the number "
                 "of workers. Paddle's names --devices and --selected-gpus work, too.",
         .default_value = "all",
         .example = "ddprun --gpus=0,2 train.py",

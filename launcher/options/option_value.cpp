@@ -11,6 +11,7 @@
 namespace ddprun::launcher {
 namespace {
 
+constexpr long long kIndexMax = 1'000'000;
 constexpr std::string_view kSecondsExpected = "seconds, 0 or at least 1ms, as in 30, 0.5 or 500ms";
 
 std::string choice_list(const OptionRow& row) {
@@ -27,6 +28,17 @@ LaunchError wrong_word(const OptionRow& row, std::string_view text, const std::s
   const auto choices = choices_of(row);
   const auto meant = nearest(lower_case(text), {choices.begin(), choices.end()});
   return wrong(spelling, expected + (meant ? "; did you mean " + *meant + "?" : ""));
+}
+
+/// Whether `text` is a choice, or for a choice that ends with `:N` its beginning with a number, 1
+/// or more.
+bool is_choice(std::string_view choices, std::string_view text) {
+  constexpr std::string_view kNumber = ":N";
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos) return has_word(choices, text);
+  const auto number = parse_integer(text.substr(colon + 1));
+  return number && *number >= 1 && *number <= kIndexMax &&
+         has_word(choices, std::string(text.substr(0, colon)) + std::string(kNumber));
 }
 
 }  // namespace
@@ -58,7 +70,6 @@ std::optional<std::chrono::milliseconds> parse_seconds(std::string_view text) {
 }
 
 std::optional<std::vector<int>> parse_indexes(std::string_view text) {
-  constexpr long long kIndexMax = 1'000'000;
   std::vector<int> indexes;
   while (true) {
     const auto comma = text.find(',');
@@ -107,7 +118,7 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
       return number ? wrong(spelling, expected) : wrong_word(row, clean, spelling, expected);
     }
     case ValueType::indexes_or_word:
-      if (has_word(row.choices, clean) || parse_indexes(text)) return clean;
+      if (is_choice(row.choices, clean) || parse_indexes(text)) return clean;
       return wrong_word(row, clean, spelling,
                         "numbers from 0, each once, as in " + std::string(row.placeholder) +
                             ", or " + choice_list(row));

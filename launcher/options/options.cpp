@@ -64,12 +64,17 @@ Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
 }
 
 GpuSelection gpu_selection(const ParsedCommandLine& parsed) {
+  constexpr std::string_view kFree = "free";
   GpuSelection selection;
   selection.given = parsed.given("gpus");
   selection.spelling = parsed.spelling("gpus");
   const std::string text = parsed.text("gpus");
   if (text == "none") {
     selection.kind = GpuSelection::Kind::none;
+  } else if (text.starts_with(kFree)) {
+    selection.kind = GpuSelection::Kind::free;
+    if (text.size() > kFree.size())
+      selection.count = static_cast<int>(parse_integer(text.substr(kFree.size() + 1)).value_or(0));
   } else if (text != "all") {
     selection.kind = GpuSelection::Kind::list;
     selection.list = parse_indexes(text).value_or(std::vector<int>{});

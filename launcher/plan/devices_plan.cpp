@@ -103,7 +103,7 @@ Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
   if (!visible.note.empty()) plan.warnings.push_back(std::move(visible.note));
   plan.source = discovered.source;
   plan.variable = discovered.variable;
-  if (selection.kind == GpuSelection::Kind::all) {
+  if (selection.kind == GpuSelection::Kind::all || selection.kind == GpuSelection::Kind::free) {
     plan.chosen = std::move(visible.entries);
     return plan;
   }
@@ -130,6 +130,36 @@ Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
                        count_meant);
   }
   return plan;
+}
+
+Outcome<void> take_free_gpus(const machine::GpuDiscovery& discovered, const GpuSelection& selection,
+                             std::size_t wanted, const ClaimGpus& claim, DevicesPlan& plan) {
+  const std::size_t visible = plan.chosen.size();
+  if (visible > 0 && plan.source != machine::kNvmlSource) {
+    return usage_error(selection.spelling + ": only NVIDIA's NVML tells whether a GPU is free (" +
+                       discovered.looked_for + "); name them, as in --gpus=0,1");
+  }
+  std::vector<machine::GpuCandidate> candidates;
+  for (const std::string& entry : plan.chosen)
+    candidates.push_back({entry, machine::uuid_of(discovered, entry)});
+  machine::GpuClaims claims = claim(std::move(candidates), wanted);
+  if (!claims.problem.empty()) return LaunchError{kExitNoRound, claims.problem};
+  if (claims.claimed.empty()) {
+    const std::size_t free = visible - claims.busy.size();
+    LaunchError error{kExitNoRound, selection.spelling + ": " + std::to_string(free) + " of " +
+                                        std::to_string(visible) + " visible GPUs " +
+                                        (free == 1 ? "is" : "are") + " free" +
+                                        (wanted > 0 ? ", and " + std::to_string(wanted) +
+                                                          (wanted == 1 ? " is" : " are") + " wanted"
+                                                    : "")};
+    for (const machine::BusyGpu& gpu : claims.busy)
+      error.more += "\n  GPU " + printable(gpu.entry) + ": " + gpu.why;
+    return error;
+  }
+  plan.chosen.clear();
+  for (const machine::GpuClaim& one : claims.claimed) plan.chosen.push_back(one.gpu.entry);
+  plan.claims = std::move(claims.claimed);
+  return {};
 }
 
 std::string no_gpu(const machine::GpuDiscovery& discovered,

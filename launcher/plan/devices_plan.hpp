@@ -1,6 +1,8 @@
 // Which GPUs this job uses, and what each worker sees of them. Pure: what the machine has is given.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "launcher/options/launch_error.hpp"
 #include "launcher/options/options.hpp"
 #include "machine/devices/devices.hpp"
+#include "machine/devices/gpu_claims.hpp"
 
 namespace ddprun::launcher {
 
@@ -17,6 +20,7 @@ struct DevicesPlan {
   std::string variable = "CUDA_VISIBLE_DEVICES";  ///< workers see what it names
   bool cpu_job = false;                           ///< --gpus=none: workers shall see no GPU
   std::string source;  ///< how they were found, for people; empty: they were not looked for
+  std::vector<machine::GpuClaim> claims;  ///< of --gpus=free: those in `chosen`
   std::vector<std::string> warnings;
 };
 
@@ -42,10 +46,19 @@ std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devic
 std::string no_gpu(const machine::GpuDiscovery& discovered,
                    const std::optional<std::string>& variable);
 
-/// Applies --gpus to the visible ones.
+/// Applies --gpus to the visible ones. For --gpus=free all of them: take_free_gpus chooses.
 Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
                                   const std::optional<std::string>& variable,
                                   const GpuSelection& selection);
+
+/// What claims GPUs on the machine: see machine/devices/gpu_claims.hpp.
+using ClaimGpus =
+    std::function<machine::GpuClaims(std::vector<machine::GpuCandidate>, std::size_t)>;
+
+/// For --gpus=free: of the chosen ones those that are free, `wanted` or all (0), which are claimed.
+/// An error where there are fewer, or none.
+Outcome<void> take_free_gpus(const machine::GpuDiscovery& discovered, const GpuSelection& selection,
+                             std::size_t wanted, const ClaimGpus& claim, DevicesPlan& plan);
 
 /// The variable's value for one worker; empty optional: leave it as it is (also when it is not
 /// there).

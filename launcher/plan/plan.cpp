@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/joined.hpp"
 #include "base/shell_word.hpp"
 #include "launcher/options/option_table.hpp"
 #include "launcher/plan/plan_parts.hpp"
@@ -82,6 +83,16 @@ Outcome<WorkersAndDevices> workers_and_devices(const LaunchOptions& options,
   auto devices = plan_devices(discovered, variable, options.gpus);
   if (!devices) return devices.error();
   result.devices = std::move(*devices);
+  if (options.gpus.kind == GpuSelection::Kind::free) {
+    if (result.devices.chosen.empty())
+      return usage_error(options.gpus.spelling + ": " + no_gpu(discovered, variable));
+    const bool counted =
+        options.gpus.count == 0 && processes.given && processes.kind == Kind::number;
+    const int wanted = counted ? processes.number : options.gpus.count;
+    const auto taken = take_free_gpus(discovered, options.gpus, static_cast<std::size_t>(wanted),
+                                      probes.claim_gpus, result.devices);
+    if (!taken) return taken.error();
+  }
   if (options.numa_binding) {
     for (const std::string& entry : result.devices.chosen)
       result.gpu_addresses.push_back(machine::pci_address_of(discovered, entry));
@@ -96,7 +107,8 @@ Outcome<WorkersAndDevices> workers_and_devices(const LaunchOptions& options,
     result.workers = gpus;
   } else if (processes.kind != Kind::number) {
     result.workers = probes.logical_cpus();
-  } else if (!processes.given && options.gpus.kind == GpuSelection::Kind::list) {
+  } else if (!processes.given && (options.gpus.kind == GpuSelection::Kind::list ||
+                                  options.gpus.kind == GpuSelection::Kind::free)) {
     result.workers = gpus;  // a list of GPUs asks for a worker on each
   } else {
     result.workers = processes.number;
@@ -212,6 +224,11 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& env
   if (!group) return group.error();
   plan.devices = std::move(group->devices);
   plan.agent.devices_variable = plan.devices.variable;
+  if (!plan.devices.claims.empty())
+    plan.notes.push_back(options.gpus.spelling + ": the job has GPU " +
+                         joined(plan.devices.chosen, ","));
+  for (const machine::GpuClaim& claim : plan.devices.claims)
+    plan.agent.claimed_gpus.push_back(claim.gpu.entry + "=" + claim.gpu.uuid);
   const auto inherited_devices = lookup(environment, plan.devices.variable);
   plan.warnings.insert(plan.warnings.end(), plan.devices.warnings.begin(),
                        plan.devices.warnings.end());

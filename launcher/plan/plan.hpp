@@ -68,6 +68,7 @@ struct Probes {
   std::function<machine::GpuDiscovery()> discover_gpus;
   /// Looks for devices of other vendors than NVIDIA, see machine/devices/accelerators.hpp.
   std::function<machine::GpuDiscovery(const std::string& word)> discover_accelerators;
+  ClaimGpus claim_gpus;
   std::function<int()> logical_cpus;
   std::function<int()> usable_cpus;  ///< by affinity and cgroup quota, at least 1
   /// Where the CPUs and these GPUs (PCI addresses) are.

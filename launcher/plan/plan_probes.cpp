@@ -61,6 +61,9 @@ Probes machine_probes() {
   probes.discover_accelerators = [](const std::string& word) {
     return machine::discover_accelerators(word);
   };
+  probes.claim_gpus = [](std::vector<machine::GpuCandidate> candidates, std::size_t wanted) {
+    return machine::claim_free_gpus(std::move(candidates), wanted, machine::look_by_nvml());
+  };
   // As Python's os.cpu_count(), which torchrun asks: affinity and cgroup quotas don't count.
   probes.logical_cpus = [] {
     return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));

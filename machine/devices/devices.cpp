@@ -1,7 +1,6 @@
 #include "machine/devices/devices.hpp"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,11 +11,10 @@
 
 #include "base/lower_case.hpp"
 #include "base/number_in.hpp"
+#include "machine/devices/nvml.hpp"
 
 namespace ddprun::machine {
-namespace {
 
-/// A PCI address with four digits of domain, unless it needs more, in lower case.
 std::string sysfs_spelling(std::string_view text) {
   constexpr std::size_t kDomainDigits = 4;
   std::string address = lower_case(text);
@@ -26,79 +24,7 @@ std::string sysfs_spelling(std::string_view text) {
   return address;
 }
 
-/// The few calls of NVML that we need, looked up by name: its header is not needed to build.
-class Nvml {
- public:
-  /// Empty when the library is missing or the driver does not answer; `why` then tells which.
-  static std::optional<std::vector<Gpu>> list(const std::string& library, std::string& why);
-
- private:
-  using Device = void*;
-  static constexpr int kSuccess = 0;
-  static constexpr unsigned kUuidBytes = 96;  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
-
-  /// nvmlPciInfo_t, as nvmlDeviceGetPciInfo_v3 fills it.
-  struct PciInfo {
-    char short_address[16];
-    unsigned numbers[5];  // domain, bus, device, and two ids
-    char address[32];     // 00000000:41:00.0
-  };
-
-  template <class Function>
-  static bool load(void* library, const char* name, Function*& function) {
-    function = reinterpret_cast<Function*>(::dlsym(library, name));
-    return function != nullptr;
-  }
-};
-
-std::optional<std::vector<Gpu>> Nvml::list(const std::string& library, std::string& why) {
-  const std::unique_ptr<void, int (*)(void*)> handle(
-      ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL), &::dlclose);
-  if (!handle) {
-    why = "not found";
-    return std::nullopt;
-  }
-  int (*init)() = nullptr;
-  int (*shutdown)() = nullptr;
-  int (*get_count)(unsigned*) = nullptr;
-  int (*get_handle)(unsigned, Device*) = nullptr;
-  int (*get_uuid)(Device, char*, unsigned) = nullptr;
-  if (!load(handle.get(), "nvmlInit_v2", init) || !load(handle.get(), "nvmlShutdown", shutdown) ||
-      !load(handle.get(), "nvmlDeviceGetCount_v2", get_count) ||
-      !load(handle.get(), "nvmlDeviceGetHandleByIndex_v2", get_handle) ||
-      !load(handle.get(), "nvmlDeviceGetUUID", get_uuid)) {
-    why = "lacks a function";
-    return std::nullopt;
-  }
-  int (*get_pci)(Device, PciInfo*) = nullptr;
-  load(handle.get(), "nvmlDeviceGetPciInfo_v3", get_pci);  // we can do without
-  if (const int code = init(); code != kSuccess) {
-    why = "nvmlInit failed with code " + std::to_string(code);
-    return std::nullopt;
-  }
-  std::vector<Gpu> gpus;
-  unsigned count = 0;
-  const int counted = get_count(&count);
-  for (unsigned i = 0; counted == kSuccess && i < count; ++i) {
-    // A GPU that this user or container may not use has no handle; CUDA does not count it either.
-    Device device = nullptr;
-    if (get_handle(i, &device) != kSuccess) continue;
-    std::array<char, kUuidBytes> uuid{};
-    if (get_uuid(device, uuid.data(), kUuidBytes) != kSuccess) uuid[0] = '\0';
-    uuid.back() = '\0';
-    PciInfo pci{};
-    if (get_pci == nullptr || get_pci(device, &pci) != kSuccess) pci.address[0] = '\0';
-    pci.address[sizeof pci.address - 1] = '\0';
-    gpus.push_back({static_cast<int>(gpus.size()), uuid.data(), sysfs_spelling(pci.address)});
-  }
-  shutdown();
-  if (counted != kSuccess) {
-    why = "nvmlDeviceGetCount failed with code " + std::to_string(counted);
-    return std::nullopt;
-  }
-  why = gpus.empty() ? "it knows of none" : "";
-  return gpus;
-}
+namespace {
 
 /// Sorted; empty when the folder can't be read.
 std::vector<std::string> names_in(const std::string& folder) {
@@ -160,15 +86,15 @@ GpuDiscovery discover_gpus(const GpuPlaces& places) {
     found.looked_for += (found.looked_for.empty() ? "" : ", ") + text;
   };
   if (!places.nvml.empty()) {
-    std::string why;
-    if (auto gpus = Nvml::list(places.nvml, why)) {
-      // NVML's word is final: it asks the driver.
-      say("NVML" + (why.empty() ? "" : ": " + why));
-      if (!gpus->empty()) found.source = "NVML";
+    const auto nvml = Nvml::open(places.nvml);
+    auto gpus = nvml ? nvml->gpus() : nvml.error();
+    if (gpus) {  // NVML's word is final: it asks the driver.
+      say(gpus->empty() ? "NVML: it knows of none" : "NVML");
+      if (!gpus->empty()) found.source = kNvmlSource;
       found.gpus = std::move(*gpus);
       return found;
     }
-    say(places.nvml + ": " + why);
+    say(places.nvml + ": " + gpus.error());
   }
   found.gpus = from_proc(places.proc + "/gpus");
   if (!found.gpus.empty()) {
@@ -195,6 +121,12 @@ const Gpu* find_gpu(const GpuDiscovery& discovered, const std::string& entry) {
         return index ? gpu.index == *index : by_uuid && gpu.uuid.starts_with(entry);
       });
   return found == discovered.gpus.end() ? nullptr : &*found;
+}
+
+std::string uuid_of(const GpuDiscovery& discovered, const std::string& entry) {
+  if (entry.starts_with("MIG-")) return entry;
+  const Gpu* const gpu = find_gpu(discovered, entry);
+  return gpu == nullptr ? std::string() : gpu->uuid;
 }
 
 std::string pci_address_of(const GpuDiscovery& discovered, const std::string& entry) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun::machine {
@@ -12,6 +13,9 @@ struct Gpu {
   std::string uuid;              ///< `GPU-...`; empty when the source does not tell
   std::string pci_address = {};  ///< as sysfs spells it, `0000:41:00.0`; empty likewise
 };
+
+/// GpuDiscovery::source where the driver itself was asked.
+inline constexpr std::string_view kNvmlSource = "NVML";
 
 struct GpuDiscovery {
   std::vector<Gpu> gpus;
@@ -46,8 +50,15 @@ GpuDiscovery discover_gpus(const GpuPlaces& places = {});
 /// none.
 const Gpu* find_gpu(const GpuDiscovery& discovered, const std::string& entry);
 
+/// The UUID of what one entry of CUDA_VISIBLE_DEVICES names, whole: of a GPU, or the entry of a MIG
+/// instance. Empty when the source does not tell.
+std::string uuid_of(const GpuDiscovery& discovered, const std::string& entry);
+
 /// The PCI address of the GPU that one entry of CUDA_VISIBLE_DEVICES names (`0`, `GPU-1b2c...`,
 /// `MIG-...`). Empty when the source does not tell, and for a MIG instance beside several GPUs.
 std::string pci_address_of(const GpuDiscovery& discovered, const std::string& entry);
+
+/// A PCI address with four digits of domain, unless it needs more, in lower case.
+std::string sysfs_spelling(std::string_view text);
 
 }  // namespace ddprun::machine

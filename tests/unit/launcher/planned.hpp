@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Machine {
   Environment environment = {{"PATH", "/usr/bin"}};
   int gpus = 0;
   machine::GpuDiscovery accelerators;  // of other vendors
+  std::set<std::string> busy_gpus;     // entries that others use
+  std::string gpu_source = "NVML";
   int cpus = 6;
   int usable_cpus = 5;
   bool one_node = false;  // else CPUs 0 and 1 are in node 0, CPUs 2 and 3 in node 1
@@ -61,10 +64,24 @@ struct Machine {
       ++discoveries;
       machine::GpuDiscovery found;
       for (int i = 0; i < gpus; ++i)
-        found.gpus.push_back({i, "", "0000:0" + std::to_string(i) + ":00.0"});
-      found.source = gpus > 0 ? "NVML" : "";
+        found.gpus.push_back(
+            {i, "GPU-" + std::to_string(i), "0000:0" + std::to_string(i) + ":00.0"});
+      found.source = gpus > 0 ? gpu_source : "";
       found.looked_for = "NVML";
       return found;
+    };
+    result.claim_gpus = [this](std::vector<machine::GpuCandidate> candidates, std::size_t wanted) {
+      machine::GpuClaims claims;
+      for (machine::GpuCandidate& gpu : candidates) {
+        if (wanted != 0 && claims.claimed.size() == wanted) break;
+        if (busy_gpus.contains(gpu.entry)) {
+          claims.busy.push_back({gpu.entry, "pid 7 uses it"});
+        } else {
+          claims.claimed.push_back({std::move(gpu), UniqueFd()});
+        }
+      }
+      if (claims.claimed.size() < wanted) claims.claimed.clear();
+      return claims;
     };
     result.discover_accelerators = [this](const std::string& word) {
       asked_for = word;

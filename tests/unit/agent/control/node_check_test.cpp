@@ -1,4 +1,4 @@
-// The check of a node before it takes part: when it runs, and what follows.
+// What a node waits for before it takes part: its check, and GPUs that it has claimed.
 #include <catch2/catch.hpp>
 
 #include "base/exit_codes.hpp"
@@ -101,4 +101,31 @@ TEST_CASE("a node that has the rendezvous says so with its answer") {
   node.took();
   node.on(CheckEnded{false, "no GPU", 1s});
   CHECK(node.took() == Did{"send checked 1: no GPU, hosts"});
+}
+
+TEST_CASE("a node with claimed GPUs joins again when nothing uses them") {
+  ScriptedNode node(1);
+  node.config.claimed_gpus = {"0=GPU-a"};
+  node.round();
+  node.exits(0, node.kCode3);
+  node.stop();
+  CHECK(node.machine.state() == NodeState::waiting);
+  CHECK(node.took().back() == "await the GPUs");
+  SECTION("they are awaited") {
+    node.on(agent::GpusAwaited{});
+    CHECK(node.took() == Did{"send join"});
+  }
+  SECTION("another rendezvous is met meanwhile") {
+    node.on(agent::Prepared{"10.0.0.1", 1002, 0, false, ""});
+    CHECK(node.took().empty());
+    node.on(agent::GpusAwaited{});
+    CHECK(node.took() == Did{"send join"});
+    CHECK(std::get<proto::Join>(node.sent.back()).store_port == 1002);
+  }
+  SECTION("the user ends the job meanwhile") {
+    node.signal(SIGTERM);
+    node.took();
+    node.on(agent::GpusAwaited{});
+    CHECK(node.took().empty());
+  }
 }

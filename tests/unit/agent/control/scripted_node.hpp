@@ -109,6 +109,7 @@ class ScriptedNode {
   }
   void obey(const agent::RunCheck&) { note("run the check"); }
   void obey(const agent::StopCheck&) { note("stop the check"); }
+  void obey(const agent::AwaitGpus&) { note("await the GPUs"); }
   void obey(const agent::Send& action) {
     note("send " + std::visit([](const auto& message) { return name(message); }, action.message));
     sent.push_back(action.message);

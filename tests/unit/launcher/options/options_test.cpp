@@ -182,6 +182,10 @@ TEST_CASE("every choice of an option has its own typed value") {
   CHECK(accepted_options({"--gpu-visibility=all", "p"}).gpu_visibility == GpuVisibility::all);
   CHECK(accepted_options({"--gpus=none", "p"}).gpus.kind == GpuSelection::Kind::none);
   CHECK(accepted_options({"--gpus=all", "p"}).gpus.kind == GpuSelection::Kind::all);
+  CHECK(accepted_options({"--gpus=free", "p"}).gpus.kind == GpuSelection::Kind::free);
+  CHECK(accepted_options({"--gpus=free", "p"}).gpus.count == 0);
+  CHECK(accepted_options({"--gpus=free:2", "p"}).gpus.kind == GpuSelection::Kind::free);
+  CHECK(accepted_options({"--gpus=free:2", "p"}).gpus.count == 2);
   CHECK(accepted_options({"--log-level=trace", "p"}).log_level == LogLevel::trace);
   CHECK(accepted_options({"--log-level=info", "p"}).log_level == LogLevel::info);
   CHECK(accepted_options({"--log-level=error", "p"}).log_level == LogLevel::error);
@@ -342,6 +346,9 @@ TEST_CASE("numbers out of their range are refused") {
   CHECK_THAT(refused_options({"--max-restarts=9999999999", "p"}), Contains("at most"));
   CHECK_THAT(refused_options({"--gpus=0,0", "p"}), Contains("each once"));
   CHECK_THAT(refused_options({"--gpus=-1", "p"}), Contains("numbers from 0"));
+  for (const std::string bad :
+       {"free:0", "free:", "free:N", "free:-1", "free:x", "none:1", "free:9999999"})
+    CHECK_THAT(refused_options({"--gpus=" + bad, "p"}), Contains("all, none, free or free:N"));
   CHECK_THAT(refused_options({"--gpus=0,", "p"}), Contains("numbers from 0"));
 }
 

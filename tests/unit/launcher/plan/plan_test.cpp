@@ -180,6 +180,43 @@ TEST_CASE("the word cpu may start more workers than GPUs, unless each shall own 
              Contains("more workers than GPUs"));
 }
 
+TEST_CASE("free GPUs are taken for the workers that are asked for, else for a worker on each") {
+  Machine machine(5);
+  machine.busy_gpus = {"1"};
+  const auto all = planned({"--gpus=free"}, machine);
+  CHECK(all.devices.chosen == Words{"0", "2", "3", "4"});
+  CHECK(all.agent.workers.size() == 4);
+  CHECK(all.agent.workers[3].visible_devices == "0,2,3,4");
+  CHECK(all.agent.claimed_gpus == Words{"0=GPU-0", "2=GPU-2", "3=GPU-3", "4=GPU-4"});
+  CHECK(all.notes == Words{"--gpus=free: the job has GPU 0,2,3,4"});
+  const auto two = planned({"--gpus=free", "--nproc-per-node=2"}, machine);
+  CHECK(two.devices.chosen == Words{"0", "2"});
+  CHECK(two.devices.claims.size() == 2);
+  CHECK(planned({"--gpus=free:3"}, machine).agent.workers.size() == 3);
+  CHECK(planned({"--gpus=free:3", "--nproc-per-node=gpu"}, machine).agent.workers.size() == 3);
+  CHECK(planned({"--gpus=free:3", "--nproc-per-node=1"}, machine).devices.chosen.size() == 3);
+  const auto named = planned({"--gpus=free"}, machine.with("CUDA_VISIBLE_DEVICES", "4,1"));
+  CHECK(named.devices.chosen == Words{"4"});
+  CHECK(planned({"--gpus=all"}, machine).agent.claimed_gpus.empty());
+}
+
+TEST_CASE(
+    "too few free GPUs are no usage error, and each that is not free is told with its reason") {
+  Machine machine(3);
+  machine.busy_gpus = {"0", "2"};
+  auto refused = launcher::make_plan(accepted_options({"--gpus=free:2", "/usr/bin/true"}),
+                                     machine.environment, machine.probes());
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().exit_code == kExitNoRound);
+  CHECK(refused.error().message == "--gpus=free:2: 1 of 3 visible GPUs is free, and 2 are wanted");
+  CHECK(refused.error().more == "\n  GPU 0: pid 7 uses it\n  GPU 2: pid 7 uses it");
+  machine.busy_gpus = {"0", "1", "2"};
+  CHECK(refused_plan({"--gpus=free"}, machine) == "--gpus=free: 0 of 3 visible GPUs are free");
+  CHECK_THAT(refused_plan({"--gpus=free"}, Machine(0)), Contains("no GPU was found"));
+  machine.gpu_source = "/dev/nvidia*";
+  CHECK_THAT(refused_plan({"--gpus=free"}, machine), Contains("only NVIDIA's NVML tells"));
+}
+
 TEST_CASE("a list of GPUs asks for a worker on each unless a number is given") {
   CHECK(planned({"--gpus=0,2"}, Machine(4)).agent.workers.size() == 2);
   CHECK(planned({"--gpus=0,2", "--nproc-per-node=1"}, Machine(4)).agent.workers.size() == 1);
