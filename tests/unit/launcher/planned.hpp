@@ -146,9 +146,9 @@ inline Outcome<LaunchPlan> plan_of(Words arguments, const Machine& machine) {
 }
 
 inline LaunchPlan planned(const Words& arguments, const Machine& machine = {}) {
-  const auto plan = plan_of(arguments, machine);
+  auto plan = plan_of(arguments, machine);
   if (!plan) FAIL(plan.error().message);
-  return *plan;
+  return std::move(*plan);
 }
 
 inline std::string refused_plan(const Words& arguments, const Machine& machine = {}) {

@@ -31,9 +31,9 @@ Words visible(int count, const std::optional<std::string>& variable) {
 
 DevicesPlan planned(int count, const std::optional<std::string>& variable,
                     const GpuSelection& selection) {
-  const auto plan = plan_devices(gpus(count), variable, selection);
+  auto plan = plan_devices(gpus(count), variable, selection);
   if (!plan) FAIL(plan.error().message);
-  return *plan;
+  return std::move(*plan);
 }
 
 std::string refused(int count, const std::optional<std::string>& variable,

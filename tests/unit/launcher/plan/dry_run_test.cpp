@@ -89,7 +89,8 @@ TEST_CASE("the dry run shows choice, command, workers, devices, environment and 
     CHECK_THAT(dry_run_text(plan, {}), Contains(" /logs/(date and time)/attempt"));
   }
   plan.agent.master_port = 29500;
-  plan.devices = {.chosen = {}, .cpu_job = true, .source = {}, .warnings = {}};
+  plan.devices = {};
+  plan.devices.cpu_job = true;
   CHECK_THAT(dry_run_text(plan, {}), Contains("localhost, port 29500, served by ddprun\n") &&
                                          Contains("GPUs         none, because of"));
 }

@@ -204,14 +204,14 @@ TEST_CASE(
     "too few free GPUs are no usage error, and each that is not free is told with its reason") {
   Machine machine(3);
   machine.busy_gpus = {"0", "2"};
-  auto refused = launcher::make_plan(accepted_options({"--gpus=free:2", "/usr/bin/true"}),
-                                     machine.environment, machine.probes());
+  const auto refused = plan_of({"--gpus=free:2"}, machine);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().exit_code == kExitNoRound);
   CHECK(refused.error().message == "--gpus=free:2: 1 of 3 visible GPUs is free, and 2 are wanted");
   CHECK(refused.error().more == "\n  GPU 0: pid 7 uses it\n  GPU 2: pid 7 uses it");
   machine.busy_gpus = {"0", "1", "2"};
-  CHECK(refused_plan({"--gpus=free"}, machine) == "--gpus=free: 0 of 3 visible GPUs are free");
+  CHECK(plan_of({"--gpus=free"}, machine).error().message ==
+        "--gpus=free: 0 of 3 visible GPUs are free");
   CHECK_THAT(refused_plan({"--gpus=free"}, Machine(0)), Contains("no GPU was found"));
   machine.gpu_source = "/dev/nvidia*";
   CHECK_THAT(refused_plan({"--gpus=free"}, machine), Contains("only NVIDIA's NVML tells"));

@@ -8,16 +8,12 @@
 #include <string>
 
 #include "tests/support/temp_dir.hpp"
+#include "tests/unit/machine/devices/stub_nvml.hpp"
 
 using namespace ddprun::machine;
 using Catch::Matchers::Contains;
 
 namespace {
-
-std::string stub_nvml() {
-  const char* folder = std::getenv("DDPRUN_TEST_HELPERS");
-  return std::string(folder == nullptr ? STUB_NVML_FOLDER : folder) + "/libstub_nvml.so.1";
-}
 
 /// Folders as the driver makes them, without any GPU.
 class SimulatedMachine {
@@ -31,7 +27,7 @@ class SimulatedMachine {
     ::unsetenv("STUB_NVML_FAILS");
   }
   SimulatedMachine& with_nvml(const char* gpus, const char* failing_call = "") {
-    places.nvml = stub_nvml();
+    places.nvml = ddprun::test::stub_nvml();
     ::setenv("STUB_NVML_GPUS", gpus, 1);
     ::setenv("STUB_NVML_FAILS", failing_call, 1);
     return *this;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/support/temp_dir.hpp"
+#include "tests/unit/machine/devices/stub_nvml.hpp"
 
 using namespace ddprun;
 using namespace ddprun::machine;
@@ -20,11 +21,6 @@ using Catch::Matchers::Contains;
 using Words = std::vector<std::string>;
 
 namespace {
-
-std::string stub_nvml() {
-  const char* folder = std::getenv("DDPRUN_TEST_HELPERS");
-  return std::string(folder == nullptr ? STUB_NVML_FOLDER : folder) + "/libstub_nvml.so.1";
-}
 
 /// Claims are the machine's, and tests run side by side.
 std::string own_uuid(int gpu) {
@@ -52,7 +48,7 @@ GpuUse use_with(const std::string& lines, const char* failing_call = "") {
   ::setenv("STUB_NVML_GPUS", "2", 1);
   ::setenv("STUB_NVML_FAILS", failing_call, 1);
   ::setenv("STUB_NVML_USED", (dir / "used").c_str(), 1);
-  const auto nvml = Nvml::open(stub_nvml());
+  const auto nvml = Nvml::open(test::stub_nvml());
   REQUIRE(nvml.has_value());
   GpuUse use = nvml->use_of("GPU-0");
   for (const char* name : {"STUB_NVML_GPUS", "STUB_NVML_FAILS", "STUB_NVML_USED"}) ::unsetenv(name);
@@ -96,7 +92,7 @@ TEST_CASE("a GPU of which the driver tells only one thing is judged by that one"
 }
 
 TEST_CASE("a GPU of which the driver tells nothing is not free") {
-  const auto nvml = Nvml::open(stub_nvml());
+  const auto nvml = Nvml::open(test::stub_nvml());
   REQUIRE(nvml.has_value());
   CHECK(why_not_free(nvml->use_of("GPU-unknown")) == "NVML does not find it by its UUID");
   CHECK(why_not_free({.processes = {}, .used_bytes = {}, .problem = "NVML does not tell"}) ==
