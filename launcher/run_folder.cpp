@@ -56,6 +56,17 @@ UniqueFd open_folder(int base, const char* name) {
   return UniqueFd(openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
+/// The marker goes last: by it the next start knows what a removal that was cut short has left.
+void remove_marked(const std::string& path) {
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry(path, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    if (entry->path().filename() == kMarker) continue;
+    std::filesystem::remove_all(entry->path(), failed);
+  }
+  if (!failed) std::filesystem::remove_all(path, failed);
+}
+
 }  // namespace
 
 RunFolder make_run_folder(const std::string& base) {
@@ -89,8 +100,7 @@ void remove_dead_run_folders(const std::string& base) {
     if (!has_name_of_run_folder(entry->d_name)) continue;
     const UniqueFd folder = open_folder(dirfd(directory.get()), entry->d_name);
     if (!folder || !is_run_folder(folder) || try_lock(folder) != LockOutcome::locked) continue;
-    std::error_code ignored;
-    std::filesystem::remove_all(base + "/" + entry->d_name, ignored);
+    remove_marked(base + "/" + entry->d_name);
   }
 }
 

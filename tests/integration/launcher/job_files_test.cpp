@@ -10,6 +10,7 @@
 
 #include "base/unique_handle.hpp"
 #include "tests/integration/launcher/script_job.hpp"
+#include "tests/support/skip.hpp"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
@@ -26,6 +27,23 @@ TEST_CASE("the run directory does not grow with the rounds") {
   CHECK(result.job.status == 3);
   CHECK(result.job.out.empty());
   CHECK_THAT(result.report, Contains("Error: bad lr") && Contains("\"restart_count\": 4"));
+}
+
+TEST_CASE("the shortest job removes the run directory of a job that was killed") {
+  std::string memory = "/dev/shm/ddprun_test_XXXXXX";
+  if (mkdtemp(memory.data()) == nullptr) test::skip("no folder can be made in /dev/shm");
+  test::Job job;
+  auto settings = job.settings();
+  for (auto& [name, value] : settings.environment)
+    if (name == "TMPDIR") value = memory;
+  test::Child killed(test::Job::command({}, {"print", "runs", "sleep", "100"}), settings);
+  CHECK(killed.wait_for_output("runs"));
+  for (const pid_t pid : test::processes_with(job.mark_entry())) kill(pid, SIGKILL);
+  killed.wait();
+  CHECK_FALSE(std::filesystem::is_empty(memory));
+  CHECK(test::run(test::Job::command({}, {"print", "short"}), settings).status == 0);
+  CHECK(std::filesystem::is_empty(memory));
+  std::filesystem::remove_all(memory);
 }
 
 TEST_CASE("error files in a folder for logs stay") {

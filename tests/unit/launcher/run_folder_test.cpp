@@ -124,6 +124,24 @@ TEST_CASE("another user's run folder is not removed") {
   CHECK(fs::exists(foreign + "/error.json"));
 }
 
+TEST_CASE("what a removal that failed has left of a run folder is removed later") {
+  const MemoryFolder base;
+  fs::permissions(base.path(), fs::perms::all);
+  const bool is_root = geteuid() == 0;
+  if (is_root) REQUIRE(seteuid(12'345) == 0);  // root may remove from any folder
+  const std::string dead = dead_folder(base.path());
+  const std::string stubborn = dead + "/stubborn";
+  fs::create_directory(stubborn);
+  std::ofstream(stubborn + "/file") << "x";
+  fs::permissions(stubborn, fs::perms::owner_read | fs::perms::owner_exec);
+  launcher::remove_dead_run_folders(base.path());
+  CHECK(fs::exists(dead + "/.ddprun-run"));
+  fs::permissions(stubborn, fs::perms::owner_all);
+  launcher::remove_dead_run_folders(base.path());
+  CHECK_FALSE(fs::exists(dead));
+  if (is_root) REQUIRE(seteuid(0) == 0);
+}
+
 TEST_CASE("a job that is just starting keeps its run folder while others look for dead ones") {
   const MemoryFolder base;
   std::atomic<bool> over = false;
