@@ -145,7 +145,9 @@ TopicHelp help_on(std::string_view topic) {
   return topic_help(program_text(), topic);
 }
 
-std::string help_on_next_word(std::string_view word) { return help_of_topic(program_text(), word); }
+std::string help_on_next_word(std::string_view word) {
+  return word.empty() ? "" : help_of_topic(program_text(), word);  // each start asks
+}
 
 std::string line_on_next_word(std::string_view word) {
   const std::string other = other_program(word);
