@@ -58,7 +58,10 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
           context_, config, user,
           {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
       memory_timer_(context_),
-      chaos_timer_(context_, [this] { on_chaos(); }) {
+      chaos_timer_(context_, [this] { on_chaos(); }),
+      quiet_streams_(context_, [this](std::vector<OutputSource> sources) {
+        read_output(std::move(sources));
+      }) {
   if (config.preflight)
     preflight_.emplace(
         context_, user, *config.preflight,
@@ -143,8 +146,10 @@ void Agent::hear(proto::MembershipMessage message) {
 
 void Agent::on_signal(const warden::SignalRecord& record) {
   const auto& forward = config_.stop.forward_signals;
-  if (record.signal == SIGWINCH && output_)
+  if (record.signal == SIGWINCH && output_) {
+    quiet_streams_.hand_over();
     output_->resize(Clock::now() + kScreenLimit);  // before the workers look
+  }
   if (record.signal == SIGWINCH ||
       std::find(forward.begin(), forward.end(), record.signal) != forward.end()) {
     signal_workers(record.signal);

@@ -29,6 +29,7 @@
 #include "agent/control/node_link.hpp"
 #include "agent/control/node_machine.hpp"
 #include "agent/control/preflight.hpp"
+#include "agent/control/quiet_streams.hpp"
 #include "agent/control/round_failures.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
@@ -122,8 +123,7 @@ class Agent {
   std::string prepare_meeting_point();
   [[nodiscard]] NodeLink::Events link_events();
   ErrorCode offer_store();
-  ErrorCode await_first_byte(OutputSource source);
-  void read_copy(bool ended);
+  void read_output(std::vector<OutputSource> sources);
   void start_store(rdzv::StoreListener listener);
   void end_store();
   void hand_over_clients();
@@ -196,9 +196,7 @@ class Agent {
   std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
   std::optional<RoundHandles> handles_;          // of the machine's round
   bool waits_for_reader_ = false;                // at the end of the job
-  // A copy of which nothing has come yet: its descriptor is Asio's.
-  std::optional<OutputSource> quiet_copy_;
-  std::optional<asio::posix::stream_descriptor> first_byte_;
+  QuietStreams quiet_streams_;
   bool is_store_wanted_ = false;                   // a round is out, and its store is this node's
   std::optional<machine::ChildrenKiller> killer_;  // of what it has left behind
   std::uint64_t kill_number_ = 0;                  // of begin_kill; turns of an older one end

@@ -104,7 +104,7 @@ void Agent::obey(EndJob& action) {
 void Agent::end_output(proto::Finished::Outcome outcome) {
   if (output_) {
     auto limit = Clock::now() + kOutputLimit;
-    read_copy(true);
+    quiet_streams_.end();
     output_->drain(limit);
     if (outcome != proto::Finished::Outcome::cancelled)
       limit = Clock::now() + (wait_for_reader() ? kOutputLimit : 0s);

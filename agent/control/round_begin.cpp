@@ -1,6 +1,4 @@
 // How a round starts on this node: its place is prepared, its workers start and are watched.
-#include <sys/ioctl.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -147,11 +145,7 @@ void Agent::obey(const StartWorkers&) {
   if (!memory_kills_) count_memory_kills();
   watch_.begin(round.round, round.group, sources);
   ErrorCode refused;
-  if (sources.size() == 1 && sources[0].verbatim) {
-    refused = await_first_byte(std::move(sources[0]));
-  } else if (!sources.empty()) {
-    refused = output_->add(std::move(sources));
-  }
+  if (!sources.empty()) refused = quiet_streams_.watch(std::move(sources));
   handle(std::move(started));
   if (refused) {
     handle(CannotGoOn{"the workers' output cannot be read: " + why_not_read(refused)});
@@ -187,36 +181,7 @@ StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sou
   return {process->pid, Clock::now(), ""};
 }
 
-/// Many programs print nothing to stderr, and the thread that would read it costs a start more than
-/// the worker's own process.
-ErrorCode Agent::await_first_byte(OutputSource source) {
-  ErrorCode failed;
-  first_byte_.emplace(context_).assign(source.fd.get(), failed);
-  if (failed) {
-    first_byte_.reset();
-    return failed;
-  }
-  static_cast<void>(source.fd.release());  // Asio closes it
-  quiet_copy_ = std::move(source);
-  first_byte_->async_wait(kReadable, [this](ErrorCode ec) {
-    if (!ec) read_copy(true);
-  });
-  return {};
-}
-
-/// The thread takes the copy if there is something to read. `ended`: if there is not, nothing will
-/// come; else another process of the worker may have it still.
-void Agent::read_copy(bool ended) {
-  if (!quiet_copy_) return;
-  int bytes = 0;
-  ioctl(first_byte_->native_handle(), FIONREAD, &bytes);
-  if (bytes == 0 && !ended) return;
-  std::vector<OutputSource> sources(1);
-  sources[0] = std::move(*quiet_copy_);
-  sources[0].fd.reset(first_byte_->release());
-  first_byte_.reset();
-  quiet_copy_.reset();
-  if (bytes == 0) return;
+void Agent::read_output(std::vector<OutputSource> sources) {
   if (const ErrorCode refused = output_->add(std::move(sources)))
     handle(CannotGoOn{"the workers' output cannot be read: " + why_not_read(refused)});
 }

@@ -161,7 +161,7 @@ proto::Stopped Agent::gather_evidence() {
       });
   if (!failed) return stopped;
   if (output_) {
-    read_copy(false);
+    quiet_streams_.look();
     output_->drain(Clock::now() + kLastWordsLimit);  // in vain where an escaped process has a pipe
     output_->catch_up(Clock::now() + kBusyThreadLimit);
   }

@@ -126,7 +126,7 @@ void Agent::on_worker_exit(std::size_t local_rank) {
     // consequence of the stop, and its worker could not be the culprit. Many may exit at once, so
     // there is one limit for all.
     const auto begun = Clock::now();
-    read_copy(false);
+    quiet_streams_.look();
     output_->catch_up(begun + handles_->catch_up_left);
     handles_->catch_up_left -= std::min(handles_->catch_up_left, Clock::now() - begun);
     const std::string message = output_->signs(round.round.number, exited.local_rank).message();
