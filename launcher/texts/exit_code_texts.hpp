@@ -23,8 +23,8 @@ inline constexpr std::array kExitCodeTexts = {
         "The command line is wrong, or a file that it names can't be made; nothing was started"},
     ExitCodeText{
         kExitNoRound,
-        "The job could not start or go on: too few nodes joined or GPUs are free, a port is "
-        "in use, a limit of files or threads is too low"},
+        "The job could not start or go on: too few nodes joined, too few GPUs are free, a port "
+        "is in use, a limit of files or threads is too low"},
     ExitCodeText{kExitInternal,
                  "Internal failure: the agent was killed or stuck, or ddprun got no memory"},
     ExitCodeText{kExitLeftovers, "Processes of the job could not be killed"},
