@@ -8,6 +8,7 @@
 
 #include "tests/unit/rendezvous/membership/script.hpp"
 
+using namespace std::chrono_literals;
 using namespace ddprun;
 using test::Script;
 
