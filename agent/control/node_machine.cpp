@@ -241,8 +241,11 @@ void NodeMachine::note_exit(Context& context) {
       report_failure(context, exited.local_rank);
     } else {
       round_->kept_back.push_back(failure_of(exited.local_rank));
-      if (first) context.act(LookAtSuspects{exited.local_rank});
+      if (first && exited.timed_out) context.act(LookAtSuspects{exited.local_rank});
+      if (first && !exited.timed_out) round_->kept_until = context.now + kPeerEndsWithin;
     }
+  } else if (round_->kept_until && exited.exit.success()) {
+    report_kept_back(context);  // it is the peer
   }
   const auto& workers = round_->group.workers();
   const auto ended_well = std::count_if(workers.begin(), workers.end(), [](const auto& worker) {
@@ -252,15 +255,16 @@ void NodeMachine::note_exit(Context& context) {
   follow(context, group);
 }
 
-/// A worker that has timed out waiting for its peers is not the cause. Before the others are
-/// stopped for it, their stacks may show which of them hangs. Once one has timed out and gone,
-/// others may lose it.
+/// A worker that has timed out waiting for its peers, or has lost one, is not the cause. Before the
+/// others are stopped for it, their stacks may show which of them hangs, or one ends by itself.
+/// Once one has timed out and gone, others may lose it.
 bool NodeMachine::keep_back(const WorkerExited& exited) const {
   if (leaving_ || round_->group.ended()) return false;
-  return round_->kept_back.empty() ? exited.timed_out : exited.lost_a_peer;
+  return exited.lost_a_peer || (round_->kept_back.empty() && exited.timed_out);
 }
 
 void NodeMachine::report_kept_back(Context& context) {
+  round_->kept_until.reset();
   round_->failed = round_->failed || !round_->kept_back.empty();
   for (proto::WorkerFailed& failed : std::exchange(round_->kept_back, {}))
     context.act(Send{std::move(failed)});

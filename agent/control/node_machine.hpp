@@ -65,10 +65,12 @@ struct NodeRound {
   proto::Round round;
   WorkerGroup group;
   Clock::time_point started_at;
-  bool failed = false;                         ///< a worker did, and the core was told
-  std::optional<FoundHang> hang;               ///< for which we asked for its end
-  std::vector<proto::WorkerFailed> kept_back;  ///< while suspects are looked at
-  std::optional<proto::Stop> stop;             ///< told to end
+  bool failed = false;            ///< a worker did, and the core was told
+  std::optional<FoundHang> hang;  ///< for which we asked for its end
+  /// While suspects are looked at, or the peer that a worker has lost may be ending.
+  std::vector<proto::WorkerFailed> kept_back;
+  std::optional<Clock::time_point> kept_until;  ///< of the latter
+  std::optional<proto::Stop> stop;              ///< told to end
   std::optional<Clock::time_point> stopped_at;
   int stop_signal = 0;                             ///< with which
   std::optional<Clock::time_point> patience_ends;  ///< of a stop that the user asked for
@@ -87,6 +89,10 @@ class NodeMachine {
 
   /// When a worker has ended well for so long while others run, the user is told once.
   static constexpr std::chrono::seconds kUnevenAfter{30};
+
+  /// A worker that leaves closes its connections before its process ends: Python needs 50 to 150 ms
+  /// for that. Who has lost it by then may have failed first.
+  static constexpr std::chrono::milliseconds kPeerEndsWithin{500};
 
   /// The configuration is borrowed. Waits for the first Prepared, unasked.
   explicit NodeMachine(const AgentConfig& config) : config_(config) {}

@@ -61,6 +61,7 @@ void NodeMachine::begin_stop(Context& context) {
   round.stopped_at = context.now;
   round.stop_signal = leaving_.value_or(SIGTERM);
   round.kept_back.clear();
+  round.kept_until.reset();
   round.uneven_at.reset();
   if (leaving_) round.patience_ends = context.now + config_.stop.grace_period;
   context.act(StopWatching{});
@@ -101,6 +102,7 @@ void NodeMachine::follow(Context& context, const GroupActions& group) {
 
 void NodeMachine::group_deadline(Context& context) {
   warn_of_ended_workers(context);
+  if (round_->kept_until && context.now >= *round_->kept_until) report_kept_back(context);
   if (round_->countdown_at && context.now >= *round_->countdown_at) count_down(context);
   const GroupActions group = round_->group.deadline_passed(context.now);
   if (group.signal != 0) {
@@ -268,8 +270,9 @@ std::optional<Clock::time_point> NodeMachine::deadline() const {
   // While leftovers of a success are waited for, it is their turn.
   const bool tells =
       state_ == NodeState::running || (state_ == NodeState::done && config_.rendezvous.has_value());
-  for (const auto& one : {round_->group.deadline(), round_->leftovers.deadline(),
-                          round_->countdown_at, tells ? round_->uneven_at : std::nullopt}) {
+  for (const auto& one :
+       {round_->group.deadline(), round_->leftovers.deadline(), round_->countdown_at,
+        round_->kept_until, tells ? round_->uneven_at : std::nullopt}) {
     if (one && (!next || *one < *next)) next = one;
   }
   return next;

@@ -37,20 +37,24 @@ std::chrono::nanoseconds shown_time(const proto::WorkerFailure& failure) {
   return failure.stopped_by_us ? failure.evidence.at : failure.ended_at;
 }
 
+/// Whether the lines of the others have earlier times than the culprit's.
+bool others_ended_sooner(const proto::Verdict& verdict) {
+  const auto ended_sooner = [&](const proto::FailedWorker& other) {
+    return shown_time(other.failure) < verdict.culprit.failure.ended_at;
+  };
+  return std::any_of(verdict.victims.begin(), verdict.victims.end(), ended_sooner) ||
+         std::any_of(verdict.alike.begin(), verdict.alike.end(), ended_sooner);
+}
+
 /// The time is worth a word where the culprit's end alone would contradict the order.
 std::string when_it_began(const proto::Verdict& verdict) {
-  const proto::WorkerFailure& culprit = verdict.culprit.failure;
-  const auto ended_sooner = [&](const proto::FailedWorker& other) {
-    return shown_time(other.failure) < culprit.ended_at;
-  };
-  const bool contradicts =
-      std::any_of(verdict.victims.begin(), verdict.victims.end(), ended_sooner) ||
-      std::any_of(verdict.alike.begin(), verdict.alike.end(), ended_sooner);
-  return contradicts ? fmt::format(", after {}", describe(culprit.evidence.at)) : "";
+  return others_ended_sooner(verdict)
+             ? fmt::format(", after {}", describe(verdict.culprit.failure.evidence.at))
+             : "";
 }
 
 /// Why this one is the culprit.
-std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
+std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing, bool has_peers) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
   const proto::Evidence& evidence = culprit.evidence;
   const std::string said = on_screen(evidence.text, kTextBytesShown);
@@ -78,7 +82,9 @@ std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
       break;
     case EvidenceKind::own_exit:
       if (verdict.victims.empty()) return "";
-      text = verdict.close_call ? "it ended first, or at the same time" : "it ended first";
+      text = verdict.close_call             ? "it ended first, or at the same time"
+             : others_ended_sooner(verdict) ? "the others only lost a peer"
+                                            : "it ended first";
       break;
     case EvidenceKind::late_exit:
       text =
@@ -90,7 +96,7 @@ std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
     text += " (it lost its connection to a worker that had ended, or waited for that worker)";
   } else if (evidence.timed_out && !verdict.suspects.empty()) {
     text += " (it timed out waiting for another worker)";
-  } else if (!evidence.victim_phrase.empty()) {
+  } else if (!evidence.victim_phrase.empty() && has_peers) {
     text += " (looks like a victim's error, but no other worker is a better candidate)";
   }
   return fmt::format("ddprun: evidence: {}\n", text);
@@ -152,8 +158,8 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
       describe(culprit));
   const bool wrote_nothing =
       culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
-  text += evidence_text(verdict, wrote_nothing) + close_call_text(verdict) + usage_text(culprit) +
-          alike_text(result, verdict);
+  text += evidence_text(verdict, wrote_nothing, result.world_size > 1) + close_call_text(verdict) +
+          usage_text(culprit) + alike_text(result, verdict);
   for (const std::string& hint : hints(result, verdict))
     text += fmt::format("ddprun: hint: {}\n", hint);
   if (!culprit.last_lines.empty() && !result.last_lines_seen)

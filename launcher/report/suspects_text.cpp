@@ -40,18 +40,18 @@ std::string ended_headline(const proto::Verdict& verdict) {
   const auto first =
       std::min_element(verdict.ended.begin(), verdict.ended.end(),
                        [](const auto& a, const auto& b) { return a.worker.at < b.worker.at; });
-  const auto before =
-      std::max(verdict.culprit.failure.evidence.at - first->worker.at, std::chrono::nanoseconds(0));
+  // Its process may have ended a moment after its connections.
+  const auto before = verdict.culprit.failure.evidence.at - first->worker.at;
+  const std::string when =
+      before.count() > 0 ? fmt::format("{} earlier", describe(before)) : "at that time";
   if (verdict.ended.size() > 1) {
     return fmt::format(
-        "ddprun: culprit: probably one of {}, which had ended with exit code 0, the first {} "
-        "earlier\n",
-        proto::name_of_ended(verdict), describe(before));
+        "ddprun: culprit: probably one of {}, which had ended with exit code 0, the first {}\n",
+        proto::name_of_ended(verdict), when);
   }
   return fmt::format(
-      "ddprun: culprit: probably {}, which had ended with exit code 0, {} earlier\n",
-      worker_text(first->rank, first->node, first->worker.local_rank, first->worker.pid),
-      describe(before));
+      "ddprun: culprit: probably {}, which had ended with exit code 0, {}\n",
+      worker_text(first->rank, first->node, first->worker.local_rank, first->worker.pid), when);
 }
 
 }  // namespace

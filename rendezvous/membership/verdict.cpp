@@ -163,12 +163,17 @@ proto::Suspect suspect_of(FailedWorker& worker) {
                                .suspended = true}};
 }
 
-/// Those that had ended before the first of the workers that failed, as far as clocks can tell.
+// From the end of a worker's connections to that of its process, which its node waits for
+// (agent/control/node_machine.hpp).
+constexpr std::chrono::milliseconds kProcessEndsWithin{600};
+
+/// Those that had left when the first of the workers that failed lost them, as far as clocks can
+/// tell.
 std::vector<proto::EarlyEnd> ended_before(std::vector<proto::EarlyEnd> ended,
                                           const proto::Evidence& first) {
-  std::erase_if(ended, [&](const proto::EarlyEnd& one) {
-    return one.worker.at > first.at + first.uncertainty;
-  });
+  const auto latest = first.at + first.uncertainty +
+                      (first.timed_out ? std::chrono::nanoseconds(0) : kProcessEndsWithin);
+  std::erase_if(ended, [&](const proto::EarlyEnd& one) { return one.worker.at > latest; });
   std::sort(ended.begin(), ended.end(),
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return ended;

@@ -30,7 +30,8 @@ namespace ddprun::rdzv {
 /// suspect.
 ///
 /// `ended`: workers that had ended with exit code 0. Where all that failed have a victim's phrase,
-/// those that ended before them are what was waited for, rather than one that still ran.
+/// those that ended before them, or were ending then, are what was waited for, rather than one that
+/// still ran.
 ///
 /// `still_ran`: workers that neither failed nor ended. Where all that failed have a victim's phrase
 /// and one of them timed out waiting, they are suspects: one of them may be what was waited for.

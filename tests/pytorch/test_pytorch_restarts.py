@@ -28,6 +28,17 @@ class FailingGroup(TorchTest):
         self.assertEqual(self.lines(result), [f"rank {rank} of 2: round {restarts}" for rank in range(2)], result)
 
 
+class Leaving(TorchTest):
+    @with_each_torch
+    def test_the_rank_that_leaves_with_exit_code_0_is_named_before_those_that_lost_it(self, torch):
+        for workers in (2, 4):
+            with self.subTest(workers=workers):
+                result = run(torch.ddprun(f"--nproc-per-node={workers}", WORKERS / "breaks.py", "leaves", 1), torch.environment(),
+                             self.folder)
+                self.assertEqual(result.status, 1, result)
+                self.assertRegex(result.err, "ddprun: culprit: probably rank 1 .*, which had ended with exit code 0, ")
+
+
 class Restarts(FailingGroup):
     @with_each_torch
     def test_a_group_of_which_a_worker_fails_meets_no_stale_keys_after_the_restart(self, torch):

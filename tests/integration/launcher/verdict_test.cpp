@@ -118,8 +118,10 @@ const Failure kVictimsFirst[] = {
      "echo '[rank0]: Traceback (most recent call last):' "
      ">&2; echo '[rank0]: ValueError: x' >&2; sleep 0.4; exit 1",
      kEarlyVictim, kWaits, 0, "exception_line"},
-    {"exits with 3 after its victim", kEarlyVictim, "trap '' TERM; sleep 0.4; exit 3", kWaits, 1,
-     "late_exit"},
+    {"exits with 3 long after its victim", kEarlyVictim, "trap '' TERM; sleep 1.1; exit 3", kWaits,
+     1, "late_exit"},
+    {"exits with 3 a moment after its victim", kEarlyVictim, "sleep 0.4; exit 3", kWaits, 1,
+     "own_exit"},
     {"aborts after its victim", kEarlyVictim, kWaits, "trap '' TERM; sleep 0.4; kill -ABRT $$", 2,
      "fatal_signal"},
     {"segfaults after its victim", "trap '' TERM; sleep 0.4; kill -SEGV $$", kEarlyVictim, kWaits,
@@ -376,6 +378,22 @@ TEST_CASE("a worker that has ended too early is named before the one that lost i
   REQUIRE(report["suspects"].size() == 1);
   CHECK(report["suspects"][0]["rank"] == 1);
   CHECK(report["suspects"][0]["exit_code"] == 0);
+}
+
+TEST_CASE("a worker that leaves is named also where its process ends after those that lost it") {
+  for (const char* ranks : {"2", "4"}) {
+    const auto result = test::run_script(
+        {std::string("--nproc-per-node=") + ranks},
+        "case $RANK in 1) sleep 0.3;; "
+        "0) sleep 0.1; echo 'RuntimeError: Connection closed by peer' >&2; exit 1;; "
+        "*) sleep 0.15; echo 'RuntimeError: Connection closed by peer' >&2; exit 1;; esac");
+    CHECK_THAT(result.job.err,
+               Catch::Contains("ddprun: culprit: probably rank 1 (local rank 1, pid ") &&
+                   Catch::Contains("), which had ended with exit code 0, at that time\n"));
+    const auto report = nlohmann::json::parse(result.report);
+    REQUIRE(report["suspects"].size() == 1);
+    CHECK(report["suspects"][0]["rank"] == 1);
+  }
 }
 
 TEST_CASE("workers that raise the same error are all alike, also those that are stopped") {

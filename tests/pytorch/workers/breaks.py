@@ -22,6 +22,8 @@ for step in range(100):
             raise ValueError("a learning rate of nan")
         if how == "exit code":
             sys.exit(7)
+        if how == "leaves":
+            sys.exit(0)
         if how == "segmentation fault":
             ctypes.string_at(0)
         os.kill(os.getpid(), signal.SIGKILL)

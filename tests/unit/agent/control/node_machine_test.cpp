@@ -207,6 +207,43 @@ TEST_CASE("a failure has the time at which the exit was seen, not when the outpu
   CHECK(node.machine.round()->group.workers()[0].ended_at == seen_at);
 }
 
+TEST_CASE("a worker that lost a peer is kept back for a moment, in which the peer may end") {
+  ScriptedNode node(3);
+  node.round();
+  node.took();
+  node.on(agent::WorkerExited{0, node.kCode3, true, false});
+  CHECK(node.took().empty());
+  node.pass(100ms);
+  SECTION("the peer ends in order") {
+    node.exits(2, node.kSuccess);
+    CHECK(node.took() == Did{"send failed 0 at 0 s"});
+  }
+  SECTION("the peer fails") {
+    node.exits(2, node.kCode3);
+    CHECK(node.took() == Did{"send failed 0 at 0 s", "send failed 2 at 0.1 s"});
+  }
+  SECTION("another has lost it, too, and then it ends") {
+    node.on(agent::WorkerExited{1, node.kCode3, true, false});
+    CHECK(node.took().empty());
+    node.exits(2, node.kSuccess);
+    CHECK(node.took() == Did{"send failed 0 at 0 s", "send failed 1 at 0.1 s"});
+  }
+  SECTION("nothing more happens") {
+    node.pass(399ms);
+    CHECK(node.took().empty());
+    node.pass(1ms);
+    CHECK(node.took() == Did{"send failed 0 at 0 s"});
+  }
+  SECTION("the user ends the job meanwhile") {
+    node.signal(SIGTERM);
+    node.stop(true);
+    node.took();
+    node.pass(500ms);
+    for (const std::string& did : node.took()) CHECK(did.find("send failed") == std::string::npos);
+  }
+  CHECK_FALSE(node.machine.round()->kept_until);
+}
+
 TEST_CASE("a worker that timed out waiting is kept back until its peers have been looked at") {
   ScriptedNode node(3);
   node.round();

@@ -107,6 +107,9 @@ TEST_CASE("a worker that had ended well is the suspect of those that only lost a
     CHECK(verdict.ended[0].rank == 1);
     CHECK(rdzv::failed_node(verdict) == "a");
   }
+  // Connections end before their process does.
+  CHECK(rdzv::judge({lost}, running, {ended(1, 120ms)}).ended.size() == 1);
+  CHECK(rdzv::judge({lost}, running, {ended(1, 700ms)}).ended.empty());
   CHECK(rdzv::judge({timed_out}, running, {ended(1, 21ms)}).ended.empty());
   CHECK(rdzv::judge({timed_out}, running, {ended(1, 21ms)}).suspects.size() == 1);
   CHECK(rdzv::judge({seen(0, exception_line, 20ms)}, {}, {ended(1, 8ms)}).ended.empty());
