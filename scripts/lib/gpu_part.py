@@ -152,7 +152,8 @@ class Part:
                     if name not in unwanted and not name.startswith("TORCHELASTIC_")}
         settings["DDPRUN_TEST_BIN"] = str(self.build / "bin")
         libraries = self.build / "lib"
-        if libraries.is_dir() and any(str(word).startswith(f"{self.build}/") for word in command):
+        own = (f"{self.build}/bin/", f"{self.build}/tests/test_")  # not the files of Python that lie in a bundle, too
+        if libraries.is_dir() and any(str(word).startswith(own) for word in command):
             paths = [str(libraries), settings.get("LD_LIBRARY_PATH")]
             settings["LD_LIBRARY_PATH"] = ":".join(path for path in paths if path)
         return settings

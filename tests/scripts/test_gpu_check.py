@@ -385,6 +385,21 @@ class Bundle(Folder):
         self.assertEqual(self.bundle(target).returncode, 0)
         self.assertFalse((target / "bin" / "bench_nccl").exists())
 
+    def test_the_libraries_of_a_bundle_are_not_for_pytorch_that_runs_a_file_of_the_bundle(self):
+        target = self.folder / "there"
+        self.assertEqual(self.bundle(target).returncode, 0)
+        self.pretend("there/bin/train", self.METRICS + "echo \"train with ${LD_LIBRARY_PATH-nothing}.\"\n" +
+                     OnPretendedPrograms.INTERVALS)
+        self.pretend("tools/python3", f"""case "$*" in
+            *pytorch_gpu.py*) echo "PyTorch with ${{LD_LIBRARY_PATH-nothing}}."; echo '{{"rate": 80, "flops": 1}}' ;;
+            *"import torch"*) echo "2.11.0, NVIDIA H200" ;;
+            *) exec {sys.executable} "$@" ;;
+            esac""")
+        lines = self.check("race", script=target / "scripts" / "gpu-check", PATH=self.path(), LD_LIBRARY_PATH=None)
+        self.assertRegex(lines[0], "ok +resnet18-28 bf16 100 samples/s, 1.25x PyTorch's; ")
+        self.assertIn(f"train with {target}/lib.", self.log())
+        self.assertIn("PyTorch with nothing.", self.log())
+
     def test_bench_nccl_is_in_a_bundle_where_it_is_asked_for(self):
         shutil.copy("/bin/bash", self.build / "bin" / "bench_nccl")
         self.assertEqual(self.bundle("--bench-nccl", self.folder / "there").returncode, 0)
