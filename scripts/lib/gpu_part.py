@@ -1,6 +1,7 @@
 """How scripts/gpu-check runs programs for a part, and reads what they wrote."""
 
 import contextlib
+import ctypes
 import json
 import math
 import os
@@ -56,14 +57,17 @@ def end_on_signals():
 @contextlib.contextmanager
 def held_driver(emulated):
     """While this `with` lasts, nvidia-smi looks at the GPUs now and then. The driver stays initialised meanwhile, which no
-    start of a program has to wait for; no setting is changed."""
+    start of a program has to wait for; no setting is changed. It ends with this script, also where that is killed."""
     tool = None if emulated else shutil.which("nvidia-smi")
     process = None
+    c_library = ctypes.CDLL(None)
+    set_death_signal = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         if tool:
             process = subprocess.Popen([tool, "--loop=30"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL, start_new_session=True)
+                                       stderr=subprocess.DEVNULL, start_new_session=True,
+                                       preexec_fn=lambda: c_library.prctl(set_death_signal, signal.SIGKILL))
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield
     finally:

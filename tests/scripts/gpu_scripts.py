@@ -55,11 +55,11 @@ class Folder(unittest.TestCase):
         """PATH, with the pretended tools first."""
         return f"{self.folder / 'tools'}:{os.environ['PATH']}"
 
-    def end_during(self, number, *arguments):
+    def end_during(self, number, *arguments, **environment):
         """The exit code of a gpu-check that gets this signal once a pretended program has written the file pid."""
         script = subprocess.Popen([ROOT / "scripts" / "gpu-check", f"--out={self.folder / 'out'}", f"--build={self.folder}",
                                    *arguments], stdout=subprocess.DEVNULL,
-                                  env=os.environ | {"TMPDIR": str(self.folder)})  # a killed one leaves its data
+                                  env=os.environ | {"TMPDIR": str(self.folder)} | environment)  # a killed one leaves its data
         self.addCleanup(script.kill)
         pid = self.folder / "pid"
         end = time.monotonic() + 60
@@ -68,6 +68,13 @@ class Folder(unittest.TestCase):
         script.send_signal(number)
         return script.wait(timeout=60)
 
+    def is_gone(self):
+        """Whether the process whose number is in the file pid has ended."""
+        try:
+            status = pathlib.Path(f"/proc/{int((self.folder / 'pid').read_text())}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        return status.rsplit(")", 1)[1].split()[0] == "Z"
+
     def assert_gone(self):
-        status = pathlib.Path(f"/proc/{int((self.folder / 'pid').read_text())}/stat")
-        self.assertTrue(not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z")
+        self.assertTrue(self.is_gone())

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tarfile
+import time
 import unittest
 
 from gpu_scripts import BUILD, ROOT, Folder
@@ -113,6 +114,17 @@ class OnPretendedPrograms(Folder):
         self.pretend("bin/train", f"until [[ -s {self.folder}/pid ]]; do sleep 0.01; done; exit 1")
         self.check(f"--build={self.folder}", "versions", PATH=self.path())
         self.assertEqual(self.done.returncode, 1)
+        self.assert_gone()
+
+    def test_the_driver_is_let_go_also_where_the_script_is_killed(self):
+        self.pretend("tools/nvidia-smi", f"echo $$ >{self.folder}/looks; exec sleep 1000")
+        self.pretend("bin/train", f"""until [[ -s {self.folder}/looks ]]; do sleep 0.01; done
+            echo $$ >{self.folder}/train; cp {self.folder}/looks {self.folder}/pid; exec sleep 1000""")
+        self.end_during(signal.SIGKILL, "versions", PATH=self.path())
+        os.kill(int((self.folder / "train").read_text()), signal.SIGKILL)
+        end = time.monotonic() + 5  # its own end comes after that of the script
+        while not self.is_gone() and time.monotonic() < end:
+            time.sleep(0.01)
         self.assert_gone()
 
     def test_without_nvidia_smi_the_parts_that_need_it_name_it(self):
