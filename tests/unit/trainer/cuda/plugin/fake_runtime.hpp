@@ -5,7 +5,8 @@
 
 namespace ddprun::trainer::cuda::test {
 
-/// That no call clears, as after a wrong access of a kernel. Of all tests of the program.
+/// An error that no call clears, as after a wrong access of a kernel. All tests of the program
+/// share it.
 inline cudaError_t lasting_error = cudaSuccess;
 
 }  // namespace ddprun::trainer::cuda::test
