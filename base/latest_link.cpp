@@ -43,8 +43,10 @@ void write_instead(const fs::path& file, const fs::path& name, const fs::path& f
 }  // namespace
 
 void lead_latest_to(const fs::path& base, const fs::path& folder, CreateLink create) {
+  // A link to itself leads nowhere.
+  if (folder.filename() == kLatestName) return;
   std::error_code failed;
-  const auto link = base / "latest";
+  const auto link = base / kLatestName;
   const auto type = fs::symlink_status(link, failed).type();
   if (type != fs::file_type::symlink && type != fs::file_type::not_found) return;
   const auto fresh = base / (".latest_" + std::to_string(::getpid()));
@@ -54,7 +56,7 @@ void lead_latest_to(const fs::path& base, const fs::path& folder, CreateLink cre
       if (failed) fs::remove(fresh, failed);
       return;
     case Made::no_links_here:
-      return write_instead(base / "latest.txt", folder.filename(), fresh);
+      return write_instead(base / kLatestTextName, folder.filename(), fresh);
     case Made::nothing:
       return;
   }

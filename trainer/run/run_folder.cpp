@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file_name.hpp"
+#include "base/latest_link.hpp"
 #include "base/open_file.hpp"
 #include "base/time_stamp.hpp"
 #include "trainer/comm/process_watch.hpp"
@@ -32,6 +33,12 @@ std::filesystem::path last_run(const std::filesystem::path& folder,
     if (last.second.empty() || std::pair(written, name) > last) last = {written, std::move(name)};
   }
   return last.second.empty() ? std::filesystem::path() : folder / last.second;
+}
+
+/// Not a name that lead_latest_to() gives: its link would take the run into another one's folder.
+std::string name_of_run(const std::string& run_id) {
+  std::string name = file_name_of(run_id);
+  return name == kLatestName || name == kLatestTextName ? "_" + name : name;
 }
 
 /// The first of NAME, NAME_2, NAME_3 and so on that is not there.
@@ -69,7 +76,7 @@ std::filesystem::path choose_out(const Options& options, const WorkerEnvironment
                                  const std::filesystem::path& base, const std::string& now) {
   if (!options.out.empty()) return options.out;
   const std::filesystem::path folder = base / kOutFolder;
-  if (!environment.run_id.empty()) return folder / file_name_of(environment.run_id);
+  if (!environment.run_id.empty()) return folder / name_of_run(environment.run_id);
   if (environment.restarted()) {
     const std::string mark = job_mark(environment);
     auto mine = last_run(folder, [&](const std::filesystem::path& run) {

@@ -47,6 +47,13 @@ TEST_CASE("latest leads to the newest folder, and a name that is no link is left
   CHECK(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()) == 1);
 }
 
+TEST_CASE("latest is never made a link to itself") {
+  const test::TempDir dir;
+  lead_latest_to(dir.path(), dir / "a");
+  lead_latest_to(dir.path(), dir / "latest");
+  CHECK(fs::read_symlink(dir / "latest") == "a");
+}
+
 TEST_CASE("where no link can be made, latest.txt holds the newest folder's name") {
   const test::TempDir dir;
   const fs::path fresh = fresh_name(dir);

@@ -26,6 +26,16 @@ TEST_CASE("a run id names the directory, whatever letters it has") {
   CHECK(choose_out({}, environment, "/base", kNow) == "/base/ddprun-out/_.._.._etc");
 }
 
+TEST_CASE("a run id that is the name of the link to the newest run does not lead into that run") {
+  WorkerEnvironment environment;
+  environment.run_id = "latest";
+  CHECK(choose_out({}, environment, "/base", kNow) == "/base/ddprun-out/_latest");
+  environment.run_id = "latest.txt";
+  CHECK(choose_out({}, environment, "/base", kNow) == "/base/ddprun-out/_latest.txt");
+  environment.run_id = "latest-2";
+  CHECK(choose_out({}, environment, "/base", kNow) == "/base/ddprun-out/latest-2");
+}
+
 TEST_CASE("without a run id a new run is named by date and time, and its restart finds it") {
   const ddprun::test::TempDir directory;
   WorkerEnvironment environment;
