@@ -8,6 +8,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kForm = "0000-00-00_00-00-00";
+static_assert(kForm.size() == kTimeStampBytes);
 
 }  // namespace
 

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace ddprun {
+
+inline constexpr std::size_t kTimeStampBytes = 19;
 
 /// Local time: `2026-11-28_17-15-33`.
 std::string time_stamp(std::chrono::system_clock::time_point time);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <string_view>
 #include <utility>
 
 #include "base/file_name.hpp"
@@ -19,8 +20,20 @@ namespace {
 constexpr const char* kOutFolder = "ddprun-out";
 constexpr const char* kMarkFile = "job";
 
-/// The directory that was written to last, among those that begin with date and time and of which
-/// `is_meant` holds; empty: none.
+/// Whether free_name() gives such a name: STAMP or STAMP_N. Runs of ddprun's own run ids have
+/// STAMP_3f9c2a1b, and belong to those jobs.
+bool has_no_run_id(std::string_view name) {
+  constexpr std::size_t kDigitsMax = 3;
+  if (!begins_with_time_stamp(name)) return false;
+  name.remove_prefix(kTimeStampBytes);
+  if (name.empty()) return true;
+  const std::string_view digits = name.substr(1);
+  return name.front() == '_' && !digits.empty() && digits.size() <= kDigitsMax &&
+         digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// The directory that was written to last, among those of runs without a run id of which `is_meant`
+/// holds; empty: none.
 std::filesystem::path last_run(const std::filesystem::path& folder,
                                const std::function<bool(const std::filesystem::path&)>& is_meant) {
   std::pair<std::filesystem::file_time_type, std::string> last;
@@ -28,7 +41,7 @@ std::filesystem::path last_run(const std::filesystem::path& folder,
   for (std::filesystem::directory_iterator it(folder, ignored), end; it != end;
        it.increment(ignored)) {
     std::string name = it->path().filename().string();
-    if (!begins_with_time_stamp(name) || !is_meant(it->path())) continue;
+    if (!has_no_run_id(name) || !is_meant(it->path())) continue;
     const auto written = std::filesystem::last_write_time(it->path(), ignored);
     if (last.second.empty() || std::pair(written, name) > last) last = {written, std::move(name)};
   }

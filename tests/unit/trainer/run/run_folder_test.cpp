@@ -60,6 +60,20 @@ TEST_CASE("without a run id a new run is named by date and time, and its restart
   CHECK(chosen("2026-11-28_18-00-00") == folder / kNow);
 }
 
+TEST_CASE("a restart without a run id does not take the directory of a run that has one") {
+  const ddprun::test::TempDir directory;
+  WorkerEnvironment environment;
+  environment.restart_count = 1;
+  const std::filesystem::path folder = directory / "ddprun-out";
+  for (const char* const end : {"_3f9c2a1b", "_12345678", "_1234", "_", "-2", "_2x"})
+    std::filesystem::create_directories(folder / (kNow + end));
+  CHECK(choose_out({}, environment, directory.path(), "2026-11-28_18-00-00") ==
+        folder / "2026-11-28_18-00-00");
+  std::filesystem::create_directories(folder / (kNow + "_123"));
+  CHECK(choose_out({}, environment, directory.path(), "2026-11-28_18-00-00") ==
+        folder / (kNow + "_123"));
+}
+
 TEST_CASE("without a run id a restart finds its own job's directory among those of others") {
   const ddprun::test::TempDir directory;
   WorkerEnvironment mine;
