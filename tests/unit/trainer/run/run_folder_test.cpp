@@ -104,6 +104,15 @@ TEST_CASE("a mark is not written through a link, nor looked for behind one") {
   std::filesystem::create_symlink(directory / "victim", run / "job");
   mark_run({}, mine, run);
   CHECK_FALSE(std::filesystem::exists(directory / "victim"));
+  // The mark of a run of its own, so that only the link keeps the restart from it.
+  const std::filesystem::path marked = directory / "marked";
+  mark_run({}, mine, marked);
+  std::filesystem::rename(marked / "job", directory / "victim");
+  mine.restart_count = 1;
+  CHECK(choose_out({}, mine, directory.path(), kNow) == run.string() + "_2");
+  std::filesystem::remove(run / "job");
+  std::filesystem::rename(directory / "victim", run / "job");
+  CHECK(choose_out({}, mine, directory.path(), kNow) == run);
 }
 
 TEST_CASE("a directory that is named by --out or a run id is not marked") {
