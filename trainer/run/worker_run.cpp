@@ -252,7 +252,9 @@ bool WorkerRun::begin() {
   }
   if (writes() && keeps_checkpoints()) {
     mark_run(options_, environment_, out_);
-    if (options_.out.empty()) lead_latest_to(out_.parent_path(), out_);
+    // A restart that goes on with its run is not newer than a run that has begun since.
+    const bool goes_on = environment_.restarted() && start_.snapshot;
+    if (options_.out.empty() && !goes_on) lead_latest_to(out_.parent_path(), out_);
   }
   if (is_first() && keeps_checkpoints() && !claim_)
     claim_ = claim_directory(out_, environment_, *report_);

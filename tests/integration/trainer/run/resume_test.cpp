@@ -246,11 +246,20 @@ TEST_CASE("a new run starts fresh by default, and its restarted workers resume")
   CHECK(first.starts_with("20"));  // date and time
   const std::string second = run_of();
   CHECK(first != second);
-  CHECK(fs::read_symlink(directory / "ddprun-out" / "latest") == second);
+  const fs::path latest = directory / "ddprun-out" / "latest";
+  CHECK(fs::read_symlink(latest) == second);
   options.restart_count = 1;
   options.arguments = three_epochs(data, {"--max-steps", "8"});
+  // Stands for a run that began between the two rounds.
+  fs::remove(latest);
+  fs::create_directory_symlink(first, latest);
   CHECK_THAT(field(train(options), "checkpoint"),
              Contains("ddprun-out/" + second + "/step-00000008"));
+  CHECK(fs::read_symlink(latest) == first);
+  // Its first round ended before it had a directory.
+  options.environment = {{"TORCHELASTIC_RUN_ID", "job-6"}};
+  train(options);
+  CHECK(fs::read_symlink(latest) == "job-6");
   options.restart_count = 0;
   options.environment = {{"TORCHELASTIC_RUN_ID", "job/7"}};
   CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/job_7/"));
