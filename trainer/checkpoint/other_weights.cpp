@@ -29,12 +29,15 @@ bool is_text(std::string_view start) {
   });
 }
 
+/// save_file() takes tensors alone, contiguous ones that share no memory.
 std::string converted(const std::string& file) {
+  auto output = std::filesystem::path(file).replace_extension(".safetensors");
+  if (output == file) output.replace_extension(".converted.safetensors");
   return fmt::format(
       "convert it: python3 -c 'import sys, torch; from safetensors.torch import save_file; "
-      "save_file(torch.load(sys.argv[1], map_location=\"cpu\"), sys.argv[2])' {} {}",
-      shell_word(file),
-      shell_word(std::filesystem::path(file).replace_extension(".safetensors").string()));
+      "d = torch.load(sys.argv[1], map_location=\"cpu\"); save_file({{k: v.clone().contiguous() "
+      "for k, v in d.items() if torch.is_tensor(v)}}, sys.argv[2])' {} {}",
+      shell_word(file), shell_word(output.string()));
 }
 
 }  // namespace

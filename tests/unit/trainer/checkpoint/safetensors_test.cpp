@@ -8,12 +8,14 @@
 #include <random>
 #include <string_view>
 
+#include "trainer/checkpoint/other_weights.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 /// A file with this header text and so many bytes of data.
 std::string file_of(const std::string& json, std::size_t data_bytes) {
@@ -86,6 +88,12 @@ TEST_CASE("files that are often given in place of a safetensors file are named w
   refused("PK\x03\x04\x14\0\0\0\0\0"s, "a zip archive");
   refused("\x80\x02\x8a\nl\xfc\x9c\x46"s, "a pickle, as older versions of torch.save write it");
   CHECK_THROWS_WITH(parse("\x80\x04\x95\1\2\3\4\5"s), Contains(remedy));
+  CHECK_THROWS_WITH(parse("\x80\x04\x95\1\2\3\4\5"s),
+                    EndsWith(" m.safetensors m.converted.safetensors"));
+  const std::string pickle = "\x80\x04\x95\1\2\3\4\5"s;
+  CHECK_THAT(other_weights_text(std::as_bytes(std::span(pickle)), "a b/w.pt"),
+             Contains("if torch.is_tensor(v)}, sys.argv[2])' ") &&
+                 EndsWith(" 'a b/w.pt' 'a b/w.safetensors'"));
   refused("<!DOCTYPE html>", "a page of HTML");
   refused("\n\n  <html>", "a page of HTML");
   refused("404: Not Found", "a text");
