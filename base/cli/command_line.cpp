@@ -198,7 +198,7 @@ CommandLineEnd CommandLine::unknown(const std::string& name, std::string value) 
 }
 
 /// `rest`: what was not understood, in order. A word behind an option may be its value. All options
-/// are named, one a line.
+/// are named, one a line, and a word before the first one.
 CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const {
   const auto is_option = [](const std::string& word) {
     return word.size() > 1 && word[0] == '-' &&
@@ -209,16 +209,26 @@ CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const 
     return word.find_first_not_of("0123456789.e-") == std::string::npos &&
            word.find_first_of("0123456789") == 0;
   };
+  // The value stands right behind the letter: -j4.
+  const auto is_letter_with_value = [&](const std::string& name) {
+    const std::string letter = name.substr(1, 1);
+    return name.size() > 2 && is_number(name.substr(2)) &&
+           (other_names_.contains(letter) || not_needed_.contains(letter));
+  };
+  CommandLineEnd end{.wrong = true, .text = {}};
   if (rest.empty() || !is_option(rest.front())) {
     const std::string argument = rest.empty() ? "" : rest.front();
-    return wrong(fmt::format("unexpected argument {}; all settings are options, see {}",
-                             argument.substr(0, argument.find('=')), help_command_));
+    end = wrong(fmt::format("unexpected argument {}; all settings are options, see {}",
+                            argument.substr(0, argument.find('=')), help_command_));
   }
-  CommandLineEnd end{.wrong = true, .text = {}};
   for (auto word = rest.begin(); word != rest.end(); ++word) {
     if (!is_option(*word)) continue;
-    const std::string name = word->substr(0, word->find('='));
+    std::string name = word->substr(0, word->find('='));
     std::string value = word->substr(std::min(name.size() + 1, word->size()));
+    if (is_letter_with_value(name)) {
+      value = name.substr(2);
+      name.resize(2);
+    }
     if (name == *word && word + 1 != rest.end() && is_number(word[1])) value = word[1];
     end.text += unknown(name, std::move(value)).text;
   }
@@ -282,7 +292,7 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
     CommandLineEnd end =
         wrong(fmt::format("{} (see {})", in_our_words(error.what()), help_command_));
     const std::vector<std::string> rest = app_.remaining();
-    if (!rest.empty() && rest.front().starts_with("--")) end.text += unknown(rest).text;
+    if (!rest.empty()) end.text += unknown(rest).text;
     return end;
   }
   if (version_wanted_) return CommandLineEnd{false, version_()};

@@ -18,6 +18,7 @@ namespace ddprun::trainer {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
 std::string answer_to(const std::vector<std::string>& arguments) {
@@ -52,6 +53,28 @@ TEST_CASE("all options that train does not have are answered at once, one a line
   CHECK_THAT(answer_to({"--model=alexnett", "--print_freq=20"}),
              StartsWith("train: --model: must be one of ") &&
                  Contains("train: unknown option --print-freq; did you mean --log-every=20?\n"));
+}
+
+TEST_CASE("options of one letter and plain words hide no other wrong option of the line") {
+  const std::string print_freq =
+      "train: unknown option --print-freq; did you mean --log-every=20?\n";
+  const std::string threads =
+      "train: unknown option -j; leave it out: train reads and decodes samples with threads of its "
+      "own\n";
+  CHECK_THAT(answer_to({"--model=alexnett", "-j", "4", "--print_freq=20"}),
+             StartsWith("train: --model: must be one of ") && EndsWith(threads + print_freq));
+  CHECK_THAT(answer_to({"--epochs=x", "-b", "32", "--n_epoch=3"}),
+             StartsWith("train: --epochs: ") &&
+                 EndsWith("train: unknown option -b; did you mean --batch=32?\n"
+                          "train: unknown option --n-epoch; did you mean --epochs=3?\n"));
+  const std::string word =
+      "train: unexpected argument folder; all settings are options, see train --help\n";
+  CHECK_THAT(answer_to({"--epochs=x", "folder", "--print_freq=20"}),
+             StartsWith("train: --epochs: ") && EndsWith(word + print_freq));
+  CHECK(answer_to({"folder", "--print_freq=20"}) == word + print_freq);
+  CHECK(answer_to({"-j4", "--print_freq=20"}) == threads + print_freq);
+  CHECK(answer_to({"-b32"}) == "train: unknown option -b; did you mean --batch=32?\n");
+  CHECK_THAT(answer_to({"-z4"}), StartsWith("train: unknown option -z4"));
 }
 
 TEST_CASE("a network that has another name here is answered with what to type") {
