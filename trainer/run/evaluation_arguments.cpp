@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/latest_link.hpp"
 #include "base/lower_case.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
@@ -101,6 +102,17 @@ std::pair<std::string, std::string> shown_classes(const std::string& there,
   return {shown(there, names), shown(here, other_names)};
 }
 
+/// The newest one of the runs in ddprun-out or a folder like it; empty: it holds none.
+std::filesystem::path run_in(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  if (find_best(folder / kLatestName)) return folder / kLatestName;
+  fs::path last;
+  std::error_code ignored;
+  for (fs::directory_iterator it(folder, ignored), end; it != end; it.increment(ignored))
+    if (it->path() > last && find_best(it->path())) last = it->path();
+  return last;
+}
+
 }  // namespace
 
 std::vector<std::string> options_of_writer(const std::map<std::string, std::string>& metadata,
@@ -174,6 +186,9 @@ std::filesystem::path weights_file_of(const std::filesystem::path& path) {
   // Links that were copied as folders: a run that went on has left them behind.
   for (const fs::path& folder : links)
     if (has_model(folder)) return folder / kModelFile;
+  if (const fs::path run = run_in(path); !run.empty())
+    throw DataError(fmt::format("{0}={1} holds runs: give one of them, such as {0}={2}",
+                                kResumeFrom, path.string(), run.string()));
   throw DataError(
       fmt::format("{}={}: neither {}, nor a checkpoint (step-N/, best/, latest/) is there",
                   kResumeFrom, path.string(), kModelFile));

@@ -141,6 +141,19 @@ TEST_CASE("without links the checkpoint that is marked best is evaluated, else t
     std::ofstream(run.path() / "best" / "model.safetensors") << "weights";
     CHECK(weights_file_of(run.path()) == second);
   }
+  SECTION("of a folder of runs one is named") {
+    const ddprun::test::TempDir runs;
+    for (const char* const one : {"2026-11-28", "2026-11-29"})
+      std::filesystem::copy(run.path(), runs.path() / one,
+                            std::filesystem::copy_options::recursive);
+    CHECK_THROWS_WITH(weights_file_of(runs.path()),
+                      Contains("--resume-from=" + runs.path().string() +
+                               " holds runs: give one of them, such as --resume-from=" +
+                               (runs / "2026-11-29").string()));
+    std::filesystem::create_directory_symlink("2026-11-28", runs.path() / "latest");
+    CHECK_THROWS_WITH(weights_file_of(runs.path()),
+                      Contains(" such as --resume-from=" + (runs / "latest").string()));
+  }
   SECTION("links go first") {
     link("latest", "step-3");
     CHECK(weights_file_of(run.path()) == run.path() / "latest" / "model.safetensors");
