@@ -14,7 +14,8 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr std::size_t kShownNames = 8;
-/// Folders that archives, torchvision's data sets and Keras make.
+/// Folders that archives, torchvision's data sets and Keras make. Files of QMNIST and EMNIST are
+/// looked for to be refused by name.
 constexpr const char* kInnerFolders[] = {"cifar-10-batches-bin",
                                          "MNIST/raw",
                                          "FashionMNIST/raw",
@@ -182,18 +183,27 @@ std::vector<Found> find_sets(const Names& names) {
 /// Files that hold a data set, but not as it is read. Throws DataError that says what to do.
 void refuse_other_forms(const std::string& folder, const Names& names) {
   const auto base_of = [](const std::string& name) { return name.substr(name.rfind('/') + 1); };
+  const auto refuse_python_version = [&](const std::string& name) {
+    throw DataError(fmt::format(
+        "{}: {} is of CIFAR-10's Python version: download its binary version "
+        "(https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz) and unpack that there",
+        folder, printable(name)));
+  };
   for (const std::string& name : names) {
     const std::string base = base_of(name);
-    if (name == "cifar-10-batches-py/" || base == "data_batch_1")
-      throw DataError(fmt::format(
-          "{}: {} is of CIFAR-10's Python version: download its binary version "
-          "(https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz) and unpack that there",
-          folder, name));
+    if (name == "cifar-10-batches-py/" || base == "data_batch_1") refuse_python_version(name);
     if (base.starts_with("emnist-") && base.find("-ubyte") != std::string::npos) {
       throw DataError(fmt::format(
           "{}: {} is a file of EMNIST: put the four files of one split into a folder of their own, "
           "as train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
           "t10k-labels-idx1-ubyte",
+          folder, printable(name)));
+    }
+    if (base.starts_with("qmnist-") && base.find("-idx") != std::string::npos) {
+      throw DataError(fmt::format(
+          "{}: {} is a file of QMNIST, whose labels have eight columns: put the images into a "
+          "folder of their own, as train-images-idx3-ubyte and t10k-images-idx3-ubyte, and the "
+          "first column of the labels as train-labels-idx1-ubyte and t10k-labels-idx1-ubyte",
           folder, printable(name)));
     }
     if (name.ends_with(".npz"))
@@ -202,6 +212,7 @@ void refuse_other_forms(const std::string& folder, const Names& names) {
           printable(name)));
   }
   for (const std::string& name : names) {
+    if (base_of(name) == "cifar-10-python.tar.gz") refuse_python_version(name);
     const bool is_zip = name.ends_with(".zip");
     if (is_zip || name.ends_with(".tar.gz") || name.ends_with(".tgz") || name.ends_with(".tar")) {
       const std::string file = shell_word(folder + "/" + name);

@@ -58,6 +58,15 @@ TEST_CASE("files that are not in a form to be read are named, with what to do") 
                                                Contains("download its binary version"));
   CHECK_THROWS_WITH(decide({"EMNIST/raw/emnist-letters-train-images-idx3-ubyte.gz"}),
                     Contains("is a file of EMNIST: put the four files of one split into a folder"));
+  CHECK_THROWS_WITH(decide({"QMNIST/raw/qmnist-train-labels-idx2-int.gz"}),
+                    Contains("is a file of QMNIST, whose labels have eight columns: put the images "
+                             "into a folder of their own"));
+  CHECK_THROWS_WITH(decide({"cifar-10-python.tar.gz"}),
+                    EndsWith("cifar-10-python.tar.gz is of CIFAR-10's Python version: download its "
+                             "binary version (https://www.cs.toronto.edu/~kriz/"
+                             "cifar-10-binary.tar.gz) and unpack that there"));
+  CHECK_THROWS_WITH(decide({"cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"}),
+                    Contains("tar -xf set/cifar-10-binary.tar.gz"));
   CHECK_THROWS_WITH(decide({"mnist.npz"}), Contains("mnist.npz is an archive of NumPy"));
   CHECK_THROWS_WITH(decide({"cifar-10-binary.tar.gz"}),
                     EndsWith("cifar-10-binary.tar.gz is not unpacked: tar -xf "
