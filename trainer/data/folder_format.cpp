@@ -225,17 +225,23 @@ void refuse_other_forms(const std::string& folder, const Names& names) {
 
 }  // namespace
 
-std::vector<std::string> listed_folders() {
-  std::vector<std::string> folders{std::begin(kInnerFolders), std::end(kInnerFolders)};
-  folders.emplace_back("train");
-  return folders;
+std::vector<std::string> inner_folders() {
+  return {std::begin(kInnerFolders), std::end(kInnerFolders)};
+}
+
+bool holds_set_itself(const Names& names, DataKind kind) {
+  const std::vector<Found> found = find_sets(names);
+  return std::any_of(found.begin(), found.end(),
+                     [&](const Found& one) { return one.inner.empty() && is_for(*one.row, kind); });
 }
 
 FolderChoice decide_format(const std::string& folder, const Names& names, DataKind kind) {
   const std::vector<Found> found = find_sets(names);
+  const bool is_here = holds_set_itself(names, kind);
   std::vector<Found> fitting;
-  std::copy_if(found.begin(), found.end(), std::back_inserter(fitting),
-               [&](const Found& one) { return is_for(*one.row, kind); });
+  std::copy_if(found.begin(), found.end(), std::back_inserter(fitting), [&](const Found& one) {
+    return is_for(*one.row, kind) && (one.inner.empty() || !is_here);
+  });
   if (fitting.size() == 1) return {fitting.front().row->format, fitting.front().inner};
   if (fitting.size() > 1) {
     const std::string& inner = fitting.back().inner;

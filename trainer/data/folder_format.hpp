@@ -27,15 +27,18 @@ struct FolderChoice {
   friend bool operator==(const FolderChoice&, const FolderChoice&) = default;
 };
 
-/// The format of a folder for `kind`. `names`: what is in it, and in the folders of
-/// listed_folders(). That of a folder ends with a slash: "a.bin", "train/", "train/cat/".
-/// Throws DataError that begins with `folder`: no format is recognised (what was looked for, what
+/// The format of a folder for `kind`. `names`: what is in it, in its train/, and, unless
+/// holds_set_itself(), in its inner_folders(). That of a folder ends with a slash: "a.bin",
+/// "train/", "train/cat/". What the folder holds itself goes before what inner folders hold. Throws
+/// DataError that begins with `folder`: no format is recognised (what was looked for, what
 /// is there), it is of another kind, or there are several.
 FolderChoice decide_format(const std::string& folder, const std::vector<std::string>& names,
                            DataKind kind);
 
-/// Folders with names that take part in the decision: train, and those in which archives,
-/// torchvision and Keras put their files.
-std::vector<std::string> listed_folders();
+/// Whether a data set for `kind` is in the folder itself, as decide_format() has its names.
+bool holds_set_itself(const std::vector<std::string>& names, DataKind kind);
+
+/// Where archives, torchvision and Keras put their files: "MNIST/raw".
+std::vector<std::string> inner_folders();
 
 }  // namespace ddprun::trainer

@@ -23,8 +23,20 @@ void append_names(const std::filesystem::path& folder, const std::string& prefix
     names.push_back(prefix + entry.name + (entry.is_folder ? "/" : ""));
 }
 
+/// Nothing where there is no such folder, or where it cannot be listed: another one may have the
+/// data.
+void append_inner(const std::filesystem::path& folder, const std::string& inner,
+                  std::vector<std::string>& names) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return;
+  try {
+    append_names(folder, inner + "/", names);
+  } catch (const DataError&) {
+  }
+}
+
 /// As decide_format() wants them, sorted.
-std::vector<std::string> list_names(const std::filesystem::path& folder) {
+std::vector<std::string> list_names(const std::filesystem::path& folder, DataKind kind) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
     throw DataError(fmt::format(
@@ -33,9 +45,11 @@ std::vector<std::string> list_names(const std::filesystem::path& folder) {
   }
   std::vector<std::string> names;
   append_names(folder, "", names);
-  for (const std::string& inner : listed_folders())
-    if (std::filesystem::is_directory(folder / inner, ignored))
-      append_names(folder / inner, inner + "/", names);
+  if (std::filesystem::is_directory(folder / "train", ignored))
+    append_names(folder / "train", "train/", names);
+  // Else they may be anything of the user's, such as a million raw files.
+  if (!holds_set_itself(names, kind))
+    for (const std::string& inner : inner_folders()) append_inner(folder / inner, inner, names);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -47,7 +61,8 @@ struct Place {
 };
 
 Place place_of(const DataRequest& request) {
-  const auto [format, inner] = decide_format(request.data, list_names(request.data), request.kind);
+  const auto [format, inner] =
+      decide_format(request.data, list_names(request.data, request.kind), request.kind);
   std::filesystem::path folder = request.data;
   if (!inner.empty()) folder /= inner;
   const bool has_image_files =

@@ -52,6 +52,19 @@ TEST_CASE("files in a folder that an archive, torchvision or Keras has made are 
       Contains("set holds MNIST-like files in MNIST/raw, but this model reads texts"));
 }
 
+TEST_CASE("a folder's own files go before those of folders in it") {
+  const std::string file = "train-images-idx3-ubyte";
+  CHECK(decide({file, "raw/" + file}) == FolderFormat::idx);
+  CHECK(decide({"cifar-10-batches-bin/test_batch.bin", file, "mnist/" + file}) ==
+        FolderFormat::idx);
+  CHECK(decide({"raw/" + file, "train/", "train/cat/"}) == FolderFormat::class_folders);
+  // Which this model cannot use.
+  CHECK(decide_format("set", {"mnist/" + file, "train.tsv"}, kLabels).inner == "mnist");
+  CHECK(holds_set_itself({"train/", "train/cat/"}, kLabels));
+  CHECK_FALSE(holds_set_itself({"train.tsv"}, kLabels));
+  CHECK_FALSE(holds_set_itself({"raw/" + file}, kLabels));
+}
+
 TEST_CASE("files that are not in a form to be read are named, with what to do") {
   for (const char* const name : {"cifar-10-batches-py/", "data_batch_1"})
     CHECK_THROWS_WITH(decide({name, "x"}), Contains(std::string("set: ") + name) &&

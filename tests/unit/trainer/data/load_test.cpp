@@ -85,6 +85,23 @@ TEST_CASE("images of a folder become as large as is asked for, and their masks w
   CHECK(mask[2] == 200);
 }
 
+TEST_CASE("folders in a data set are looked into only where it needs them, and may be unreadable") {
+  const test::TempDir directory;
+  const std::string folder = directory.path().string();
+  // A link to itself: no folder, which cannot even be looked at.
+  std::filesystem::create_directory_symlink("raw", directory / "raw");
+  CHECK_THROWS_WITH(load(folder), Contains("it holds raw"));
+  std::filesystem::create_directories(directory / "mnist");
+  write_set(directory);
+  for (const std::string name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                 "t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"})
+    std::filesystem::rename(directory / name, directory / "mnist" / name);
+  CHECK(load(folder).train->size() == 4);
+  write_set(directory);
+  write_images(directory / "mnist" / "train-images-idx3-ubyte", 5, 8);
+  CHECK(load(folder).train->size() == 4);
+}
+
 TEST_CASE("a folder that is missing or incomplete is named, with what is expected") {
   CHECK_THROWS_WITH(load("/nonexistent/set"), Contains("/nonexistent/set: no such directory"));
   const test::TempDir directory;
