@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/open_file.hpp"
 #include "base/unique_handle.hpp"
@@ -36,21 +37,18 @@ using GzHandle = std::unique_ptr<gzFile_s, GzClose>;
   throw DataError(fmt::format("{}: {}", file, std::strerror(errno != 0 ? errno : ENOMEM)));
 }
 
-bool is_other_than_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const auto type = std::filesystem::status(path, ignored).type();
-  return type != std::filesystem::file_type::regular &&
-         type != std::filesystem::file_type::not_found;
-}
-
-GzHandle open_gzip(const std::filesystem::path& file) {
+/// From its beginning. By the descriptor, as a pipe may have taken the name by now.
+GzHandle open_gzip(UniqueFd file) {
   errno = 0;
-  return GzHandle(gzopen(file.c_str(), "rbe"));
+  if (::lseek(file.get(), 0, SEEK_SET) != 0) return nullptr;
+  GzHandle handle(gzdopen(file.get(), "rb"));
+  if (handle) static_cast<void>(file.release());
+  return handle;
 }
 
 /// Grown as bytes arrive, never by what a header claims.
-Bytes unpack(const std::string& file, std::uint64_t bytes_max) {
-  const GzHandle handle = open_gzip(file);
+Bytes unpack(UniqueFd opened, const std::string& file, std::uint64_t bytes_max) {
+  const GzHandle handle = open_gzip(std::move(opened));
   if (!handle) fail(file);
   gzbuffer(handle.get(), 1U << 17);
   Bytes bytes;
@@ -85,8 +83,8 @@ bool is_gzip(const Bytes& start, std::size_t size) {
 }  // namespace
 
 Bytes read_start(const std::filesystem::path& file, std::size_t count) {
-  if (is_other_than_file(file)) return {};
-  const GzHandle handle = open_gzip(file);
+  Result<UniqueFd> opened = open_named_file(file, O_RDONLY);
+  const GzHandle handle = opened ? open_gzip(std::move(*opened)) : nullptr;
   Bytes bytes(count);
   const int got = handle ? gzread(handle.get(), bytes.data(), static_cast<unsigned>(count)) : 0;
   bytes.resize(static_cast<std::size_t>(std::max(got, 0)));
@@ -94,7 +92,7 @@ Bytes read_start(const std::filesystem::path& file, std::size_t count) {
 }
 
 Bytes read_file_or_gzip(const std::string& file, std::uint64_t bytes_max) {
-  const Result<UniqueFd> opened = open_named_file(file, O_RDONLY);
+  Result<UniqueFd> opened = open_named_file(file, O_RDONLY);
   if (opened.has_error() && opened.error() == FileErrc::not_regular)
     throw DataError(fmt::format("{}: not a regular file: put a file there, or remove it", file));
   if (!opened) throw DataError(fmt::format("{}: {}", file, opened.error().message()));
@@ -111,7 +109,8 @@ Bytes read_file_or_gzip(const std::string& file, std::uint64_t bytes_max) {
     const ssize_t got = ::read(handle.get(), bytes.data() + used, bytes.size() - used);
     if (got < 0) refuse_at(file, used, std::strerror(errno));
     if (got == 0) break;
-    if (used == 0 && is_gzip(bytes, static_cast<std::size_t>(got))) return unpack(file, bytes_max);
+    if (used == 0 && is_gzip(bytes, static_cast<std::size_t>(got)))
+      return unpack(std::move(*opened), file, bytes_max);
     used += static_cast<std::size_t>(got);
     if (used > bytes_max) refuse_at(file, used, fmt::format("more than {} bytes", bytes_max));
     // Twice as much where the file has grown.
