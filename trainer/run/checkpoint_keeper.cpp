@@ -148,7 +148,7 @@ bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner
   if (written && (best || is_news || !is_taken)) {
     const std::string bad = take(state, learner, best, std::chrono::steady_clock::now());
     if (!bad.empty()) {
-      settings_.warn(
+      settings_.fail(
           fmt::format("{} is not finite after step {}: no checkpoint of it; the newest "
                       "one is {}",
                       bad, state.step, newest().empty() ? "none" : newest()));
@@ -157,19 +157,19 @@ bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner
     written = writer_.wait_idle(deadline);
   }
   if (!written) {
-    settings_.warn(fmt::format("the last checkpoint is still not on disk after {} s in {}",
+    settings_.fail(fmt::format("the last checkpoint is still not on disk after {} s in {}",
                                std::chrono::seconds(kFinishWait).count(),
                                settings_.writer.directory.string()));
     return false;
   }
   note_writes(writer_.totals());
   if (newest().empty()) {
-    settings_.warn(fmt::format("no checkpoint was ever written to {}: the result is lost; {}",
+    settings_.fail(fmt::format("no checkpoint was ever written to {}: the result is lost; {}",
                                settings_.writer.directory.string(), counted(failures_)));
     return false;
   }
   if (failures_.count > 0) {
-    settings_.warn(fmt::format("{}: the newest checkpoint is {}, not the final state",
+    settings_.fail(fmt::format("{}: the newest checkpoint is {}, not the final state",
                                counted(failures_), newest()));
     return false;
   }

@@ -26,6 +26,7 @@ class CheckpointKeeper {
     std::string path_on_disk;
     CheckpointWriter::Settings writer;             ///< without on_failure, which is ours
     std::function<void(const std::string&)> warn;  ///< from any thread
+    std::function<void(const std::string&)> fail;  ///< the run does not succeed: why
   };
 
   CheckpointKeeper(Settings settings, Time now);
@@ -46,8 +47,8 @@ class CheckpointKeeper {
   /// at the end.
   ///
   /// Writes the last state, if it is not on disk yet or is the best so far, and waits for the disk.
-  /// False, with a warning: the last state is not on disk, because it could not be written, not
-  /// within its deadline, or holds an inf or nan.
+  /// False, with Settings::fail: the last state is not on disk, because it could not be written,
+  /// not within its deadline, or holds an inf or nan.
   bool finish(const TrainingState& state, const Learner& learner, bool best = false,
               bool is_news = false);
 

@@ -137,11 +137,10 @@ void Report::stopped(const StoppedRun& run) {
   print(settings_.json ? json : printable(stopped_text(run)), false);
 }
 
-void Report::complain(std::string_view kind, const std::string& text) {
+void Report::complain(std::string_view kind, bool with_rank, const std::string& text) {
   const std::lock_guard lock(mutex_);
   clear_progress();
-  const std::string name =
-      settings_.place.world_size > 1 ? fmt::format("rank {}: ", settings_.rank) : "";
+  const std::string name = with_rank ? fmt::format("rank {}: ", settings_.rank) : "";
   // One write for the whole line, so that lines of several ranks do not mix.
   const std::string line = fmt::format("train: {}{}{}\n", kind, name, printable(text));
   std::fwrite(line.data(), 1, line.size(), stderr);

@@ -62,11 +62,14 @@ class Report {
 
   /// To stderr, from every rank, with the rank where there are several. One line: of names in the
   /// text, control characters are shown as in C.
-  void warning(const std::string& text) { complain("warning: ", text); }
-  void error(const std::string& text) { complain("error: ", text); }
+  void warning(const std::string& text) {
+    complain("warning: ", settings_.place.world_size > 1, text);
+  }
+  /// As warning(), but always with the rank: the launcher's report knows a failure's line by it.
+  void error(const std::string& text) { complain("error: ", true, text); }
 
  private:
-  void complain(std::string_view kind, const std::string& text);
+  void complain(std::string_view kind, bool with_rank, const std::string& text);
   void print(const std::string& text, bool progress);
   void print_result(const std::string& json, std::string text);
   void clear_progress();

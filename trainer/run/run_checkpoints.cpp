@@ -96,7 +96,8 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
                      .layout = std::move(layout),
                      .claim = std::move(claim),
                      .on_failure = {}},
-          .warn = [&report](const std::string& text) { report.warning(text); }},
+          .warn = [&report](const std::string& text) { report.warning(text); },
+          .fail = [&report](const std::string& text) { report.error(text); }},
       Clock::now());
 }
 

@@ -146,7 +146,7 @@ TEST_CASE("memory that the system refuses is reported with its bytes and those o
     const ChildResult result = train_within(plan + 2'000'000, arguments);
     INFO(result.err);
     CHECK(result.status == 1);
-    CHECK_THAT(result.err, Contains("train: error: out of memory in training (") &&
+    CHECK_THAT(result.err, Contains("train: error: rank 0: out of memory in training (") &&
                                Contains(" were asked for); this worker needs ") &&
                                Contains(" for the data sets)") && Contains("(ulimit -v) is ") &&
                                !Contains("bad_alloc"));

@@ -313,7 +313,7 @@ TEST_CASE(
     const ChildResult result = group.wait()[0];
     CHECK(result.status == 1);
     CHECK_THAT(result.err, Contains("cannot write a checkpoint") && Contains("File too large") &&
-                               Contains("no checkpoint was ever written"));
+                               Contains("\ntrain: error: rank 0: no checkpoint was ever written"));
     CHECK(field(last_line(result.out), "weights") == base);
   }
   Arguments first = arguments;
@@ -327,7 +327,8 @@ TEST_CASE(
     const ChildResult result = group.wait()[0];
     CHECK(result.status == 1);
     CHECK(field(last_line(result.out), "weights") == base);
-    CHECK_THAT(result.err, Contains("cannot write a checkpoint") && Contains("step-00000005"));
+    CHECK_THAT(result.err, Contains("cannot write a checkpoint") && Contains("step-00000005") &&
+                               Contains("\ntrain: error: rank 0: "));
   }
   CHECK(latest_step(directory / "out") == 5);
   CHECK(field(train({.arguments = arguments}), "weights") == base);

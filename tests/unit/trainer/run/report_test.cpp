@@ -164,6 +164,16 @@ TEST_CASE("output that cannot be written is warned of once, and a reader that ha
   std::signal(SIGPIPE, before);
 }
 
+TEST_CASE(
+    "an error names the rank also where there is one worker, as the launcher's report wants") {
+  const std::string told = ddprun::test::captured_stderr([] {
+    Report report({.place = {}, .metrics = {}});
+    report.warning("a disk is full");
+    report.error("a disk is full");
+  });
+  CHECK(told == "train: warning: a disk is full\ntrain: error: rank 0: a disk is full\n");
+}
+
 TEST_CASE("names in what is reported cannot control a terminal or begin another line") {
   const ddprun::test::TempDir directory;
   const std::string name = "a\n\x1b[31m.jpg";

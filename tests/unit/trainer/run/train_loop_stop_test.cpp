@@ -127,7 +127,8 @@ struct TwoRanks {
               .every = options.checkpoint_every,
               .path_on_disk = {},
               .writer = {.directory = directory.path(), .layout = {}, .on_failure = {}},
-              .warn = [](const std::string&) {}},
+              .warn = [](const std::string&) {},
+              .fail = [](const std::string&) {}},
           Clock::now());
     const Preparation preparation({}, *sets.train);
     TrainLoop loop({.options = options,

@@ -66,7 +66,8 @@ Ended run_two_ranks(const std::vector<int>& broken) {
               .every = options.checkpoint_every,
               .path_on_disk = {},
               .writer = {.directory = directory.path(), .layout = {}, .on_failure = {}},
-              .warn = [](const std::string&) {}},
+              .warn = [](const std::string&) {},
+              .fail = [](const std::string&) {}},
           Clock::now());
     TrainingState state = fresh_state(plan);
     TrainLoop loop({.options = options,
