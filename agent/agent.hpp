@@ -71,7 +71,8 @@ struct AgentResult {
   bool last_lines_seen = false;
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
   std::uint64_t dropped_bytes = 0;
-  std::string full_disk;  ///< not empty: the log folder, which `has no space left` after a failure
+  int output_refusal = 0;  ///< the errno with which our stdout or stderr refused bytes
+  std::string full_disk;   ///< not empty: the log folder, which `has no space left` after a failure
   /// Our output ends within a line of a worker; none: workers write there themselves.
   std::optional<bool> stdout_unfinished;
   std::optional<bool> stderr_unfinished;

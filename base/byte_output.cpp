@@ -75,7 +75,7 @@ ByteOutput::Taken ConsoleOutput::take(std::string_view bytes) {
   if (n >= 0) return {.written = static_cast<std::size_t>(n)};
   if (errno == EAGAIN || errno == EINTR) return {};
   if (errno == EPIPE || errno == ECONNRESET || errno == EIO) return {.unwanted = bytes.size()};
-  return {.lost = bytes.size()};
+  return {.lost = bytes.size(), .error = errno};
 }
 
 /// Of a pipe: its reader and we need not take turns for each 64 KiB then.

@@ -26,6 +26,7 @@ class ByteOutput {
     std::size_t written = 0;
     std::size_t lost = 0;
     std::size_t unwanted = 0;
+    int error = 0;  ///< why they are lost, an errno; 0: that was said already
   };
 
   ByteOutput() = default;

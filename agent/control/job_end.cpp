@@ -110,6 +110,7 @@ void Agent::end_output(proto::Finished::Outcome outcome) {
       limit = Clock::now() + (wait_for_reader() ? kOutputLimit : 0s);
     output_->flush(limit);
     result_.dropped_bytes = output_->dropped_bytes();
+    result_.output_refusal = output_->refusal();
   }
   const OwnWrites own = own_writes(config_);
   if (!own.on_stdout) result_.stdout_unfinished = output_ && output_->unfinished_line(false);

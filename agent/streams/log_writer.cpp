@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 #include "agent/streams/log_limits.hpp"
@@ -17,6 +18,11 @@ namespace {
 
 constexpr auto kHangingWriteLimit = 100ms;
 constexpr std::size_t kSpareBuffers = 4;
+
+void say_refused(int error) {
+  spdlog::warn("stdout or stderr cannot be written: {}: what the workers print there is lost",
+               std::strerror(error));
+}
 
 }  // namespace
 
@@ -153,8 +159,10 @@ bool LogWriter::put_out_now(State& state, std::unique_lock<std::mutex>& lock, En
   state.going_out = false;
   if (state.waiting > 0) state.taken.notify_all();
   state.count_lost(entry.origin, taken.lost);
+  const bool is_news = state.is_first_refusal(taken.error);
   state.unread = taken.unwanted > 0;
   entry.done = taken.written + taken.lost + taken.unwanted;
+  if (is_news) say_refused(taken.error);
   if (entry.done < entry.bytes.size()) return false;
   keep_spare(state, std::move(entry.bytes));
   return true;
@@ -222,6 +230,11 @@ bool LogWriter::is_slow(Clock::time_point now) const {
          now - state_->moved_at < state_->settings.patience;
 }
 
+int LogWriter::refusal() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->refusal;
+}
+
 bool LogWriter::idle() const {
   const std::lock_guard lock(state_->mutex);
   return state_->queued_bytes == 0;
@@ -260,6 +273,7 @@ void LogWriter::put_out(State& state, Entry& entry) {
     }
     const ByteOutput::Taken taken = entry.output->take(bytes);
     const std::size_t done = taken.written + taken.lost + taken.unwanted;
+    bool is_news = false;
     {
       const std::lock_guard lock(state.mutex);
       state.going_out = false;
@@ -270,12 +284,14 @@ void LogWriter::put_out(State& state, Entry& entry) {
       if (done > 0) state.moved_at = Clock::now();
       state.unread = taken.unwanted > 0;
       state.count_lost(entry.origin, taken.lost);
+      is_news = state.is_first_refusal(taken.error);
       if (state.waiting > 0) state.taken.notify_all();
       if (state.wanted && state.queued_bytes <= state.settings.queue_bytes_max / 2) {
         state.wanted = false;
         if (state.room_made) state.room_made();
       }
     }
+    if (is_news) say_refused(taken.error);
     bytes.remove_prefix(done);
     if (!bytes.empty()) entry.output->wait();
   }

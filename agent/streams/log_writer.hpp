@@ -93,6 +93,8 @@ class LogWriter {
   /// afterwards, but for what a disk that hangs may take of one last write.
   void give_up();
 
+  /// The errno with which an output refused bytes; 0: none did.
+  [[nodiscard]] int refusal() const;
   [[nodiscard]] std::uint64_t dropped_bytes() const;
 
   /// Whether the reader of the output has closed its end.
@@ -134,8 +136,10 @@ class LogWriter {
     bool dropping = false;  // until half of the queue is free
     std::uint64_t dropped = 0;
     std::uint64_t dropped_reported = 0;
+    int refusal = 0;  // the errno with which an output of ours has refused bytes; 0: none has
     std::vector<LogBuffer> spare;
 
+    bool is_first_refusal(int error) { return error != 0 && std::exchange(refusal, error) == 0; }
     bool takes(std::size_t bytes, LogOrigin origin);
     bool drops();
     void count_lost(LogOrigin origin, std::size_t bytes);

@@ -105,6 +105,12 @@ class WorkerOutput {
            file_writer_.dropped_bytes();
   }
 
+  /// The errno with which our stdout or stderr refused bytes; 0: neither did. Exact after `flush`.
+  [[nodiscard]] int refusal() const {
+    const int of_stdout = stdout_writer_.refusal();
+    return of_stdout != 0 ? of_stdout : stderr_writer_.refusal();
+  }
+
   /// Whether our stdout, or stderr, ends within a line that no worker has ended. Exact after
   /// `flush`.
   [[nodiscard]] bool unfinished_line(bool standard_error) const;

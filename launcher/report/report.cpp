@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -353,11 +354,13 @@ std::string report_text(const agent::AgentResult& result, int code) {
   std::string text;
   for (const std::string& process : result.leftovers)
     text += fmt::format("ddprun: could not be killed: {}\n", on_screen(process, kTextBytesShown));
-  if (result.dropped_bytes > 0)
+  if (result.dropped_bytes > 0) {
     text += fmt::format(
-        "ddprun: dropped {} bytes of the workers' output: a reader or a disk was too slow (see "
-        "--log-policy)\n",
-        result.dropped_bytes);
+        "ddprun: dropped {} bytes of the workers' output: {}\n", result.dropped_bytes,
+        result.output_refusal == 0 ? "a reader or a disk was too slow (see --log-policy)"
+                                   : fmt::format("stdout or stderr cannot be written: {}",
+                                                 std::strerror(result.output_refusal)));
+  }
   const bool ends_with_reason =
       finished.outcome == Outcome_::failed && !finished.verdict && !finished.lost_node;
   text += unsound_text(finished.unsound, ends_with_reason ? finished.reason : "");

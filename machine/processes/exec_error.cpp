@@ -25,7 +25,8 @@ std::string explain_by_first_line(int error, std::string_view first_line) {
   if (error == ENOEXEC && first_line.starts_with(kElf))
     return "it is damaged, or was built for another kind of machine";
   if (error == ENOEXEC && !script)
-    return "not an executable format, and no #! line: add #!/bin/sh as its first line";
+    return "not an executable format, and no #! line: add #!/bin/sh, or #!/usr/bin/env python3, as "
+           "its first line";
   if (error != ENOENT) return "";
   if (!script)
     return "its dynamic loader is missing: it was built for another system (musl or glibc, or "

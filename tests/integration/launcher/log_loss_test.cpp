@@ -55,6 +55,17 @@ void check_numbered(const std::string& text, int rank, int lines) {
 
 }  // namespace
 
+TEST_CASE("an output that refuses bytes is named with the system's reason") {
+  test::Job job;
+  std::vector<std::string> words{"/bin/sh", "-c", "exec \"$@\" > /dev/full", "sh"};
+  for (const std::string& word : test::Job::command({"--nproc-per-node=2"}, {"print", "lost"}))
+    words.push_back(word);
+  const auto result = test::run(words, job.settings());
+  CHECK_THAT(result.err,
+             Catch::Contains("ddprun: dropped 26 bytes of the workers' output: stdout or "
+                             "stderr cannot be written: No space left on device\n"));
+}
+
 TEST_CASE("eight teed writers lose and tear no line, in files or here") {
   const Logs logs;
   constexpr int kLines = 30'000;

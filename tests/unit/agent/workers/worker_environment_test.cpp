@@ -172,7 +172,8 @@ TEST_CASE("a file that cannot be executed is explained by its first line") {
         "its dynamic loader is missing: it was built for another system (musl or glibc, or another "
         "architecture)");
   CHECK(machine::explain_by_first_line(ENOEXEC, "echo hello") ==
-        "not an executable format, and no #! line: add #!/bin/sh as its first line");
+        "not an executable format, and no #! line: add #!/bin/sh, or #!/usr/bin/env python3, as "
+        "its first line");
   CHECK(machine::explain_by_first_line(ENOEXEC,
                                        "\x7f"
                                        "ELF...") ==

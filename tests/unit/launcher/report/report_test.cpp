@@ -246,6 +246,10 @@ TEST_CASE("dropped bytes are reported even after a success") {
   CHECK(said(result) ==
         "ddprun: dropped 42 bytes of the workers' output: a reader or a disk was too slow (see "
         "--log-policy)\n");
+  result.output_refusal = ENOSPC;
+  CHECK(said(result) ==
+        "ddprun: dropped 42 bytes of the workers' output: stdout or stderr cannot be written: No "
+        "space left on device\n");
 }
 
 TEST_CASE("the report as JSON has the documented keys") {
