@@ -6,13 +6,38 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sodium.h>
 
-#include "base/base64.hpp"
 #include "base/number_in.hpp"
 #include "base/printable.hpp"
 #include "proto/json_document.hpp"
 
 namespace ddprun::rdzv {
+
+std::string base64_of(std::string_view bytes) {
+  constexpr int kVariant = sodium_base64_VARIANT_ORIGINAL;
+  std::string text(sodium_base64_encoded_len(bytes.size(), kVariant), '\0');
+  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                    bytes.size(), kVariant);
+  text.pop_back();  // the end of a C string
+  return text;
+}
+
+std::optional<std::string> base64_decoded(std::string_view text) {
+  // libsodium 1.0.18 takes bytes above 127 for digits.
+  const auto is_ascii = [](unsigned char one) { return one < 0x80; };
+  if (!std::all_of(text.begin(), text.end(), is_ascii)) return std::nullopt;
+  std::string bytes(text.size() / 4 * 3, '\0');
+  std::size_t size = 0;
+  if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
+                        text.size(), nullptr, &size, nullptr,
+                        sodium_base64_VARIANT_ORIGINAL) != 0) {
+    return std::nullopt;
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
 namespace {
 
 using proto::JsonDocument;
@@ -25,9 +50,7 @@ constexpr std::size_t kTokenBytesMax = 8'000;
 // ---- writing ----
 
 void append_bytes(std::string& out, std::string_view name, std::string_view bytes) {
-  out += fmt::format("\"{}\":\"", name);
-  append_base64(out, bytes);
-  out += '"';
+  out += fmt::format("\"{}\":\"{}\"", name, base64_of(bytes));
 }
 
 /// What is no ASCII stays: etcd takes UTF-8.

@@ -2,6 +2,7 @@
 // strings, what is false or 0 left out. Pure. Reading takes any bytes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,10 @@ namespace ddprun::rdzv {
 
 /// No answer that is read is longer.
 inline constexpr std::size_t kEtcdAnswerBytesMax = std::size_t{8} << 20;
+
+std::string base64_of(std::string_view bytes);
+/// None: it is no base64, or its padding is missing or not zero.
+std::optional<std::string> base64_decoded(std::string_view text);
 
 std::string etcd_range_body(const EtcdQuery& query);
 std::string etcd_txn_body(const EtcdTxn& txn);

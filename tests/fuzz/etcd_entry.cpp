@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/base64.hpp"
 #include "rendezvous/etcd/etcd_json.hpp"
 #include "rendezvous/etcd/etcd_past.hpp"
 #include "rendezvous/etcd/etcd_url.hpp"
@@ -34,11 +33,8 @@ void check_past(const rdzv::EtcdPage& page) {
 }
 
 void check_base64(std::string_view text) {
-  const auto bytes = base64_decoded(text);
-  if (!bytes) return;
-  std::string again;
-  append_base64(again, *bytes);
-  DDPRUN_ASSERT(again == text, "bytes have one text");
+  const auto bytes = rdzv::base64_decoded(text);
+  DDPRUN_ASSERT(!bytes || rdzv::base64_of(*bytes) == text, "bytes have one text");
 }
 
 }  // namespace

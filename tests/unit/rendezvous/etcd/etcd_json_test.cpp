@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/base64.hpp"
 #include "rendezvous/etcd/etcd_url.hpp"
 
 using namespace ddprun;
@@ -15,17 +14,14 @@ using Kind = EtcdFault::Kind;
 TEST_CASE("base64 of any bytes is read back, and anything else is refused") {
   std::string bytes;
   for (int i = 0; i < 300; ++i) {
-    std::string text;
-    append_base64(text, bytes);
+    const std::string text = base64_of(bytes);
     CHECK(text.size() == (bytes.size() + 2) / 3 * 4);
     CHECK(base64_decoded(text) == bytes);
     bytes += static_cast<char>(i * 37);
   }
-  std::string foo;
-  append_base64(foo, "foo!");
-  CHECK(foo == "Zm9vIQ==");
-  for (const char* wrong :
-       {"Z", "Zm9", "Zm9v=", "====", "Zm9=IQ==", "Z===", "Zm9$", "Zh==", "Zm9vI==="})
+  CHECK(base64_of("foo!") == "Zm9vIQ==");
+  for (const char* wrong : {"Z", "Zm9", "Zm9v=", "====", "Zm9=IQ==", "Z===", "Zm9$",
+                            "Zh==", "Zm9vI===", "Zm9\xd2", "\xd2\x85\xa1\xd8"})
     CHECK_FALSE(base64_decoded(wrong).has_value());
 }
 
