@@ -20,7 +20,7 @@ using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 /// those of resolver_category(), or the system's.
 Result<Addresses> look_up_addresses(const std::string& host, std::uint16_t port);
 
-/// The same for a numeric IPv4 or IPv6 address, at once; any other host is an error.
+/// The address of a numeric IPv4 or IPv6 host, at once; any other host is an error.
 Result<Addresses> numeric_addresses(const std::string& host, std::uint16_t port);
 
 /// The errors of getaddrinfo (EAI_NONAME and others), with its texts.

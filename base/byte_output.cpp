@@ -78,7 +78,7 @@ ByteOutput::Taken ConsoleOutput::take(std::string_view bytes) {
   return {.lost = bytes.size(), .error = errno};
 }
 
-/// Of a pipe: its reader and we need not take turns for each 64 KiB then.
+/// With a larger pipe its reader and we need not take turns for each 64 KiB.
 void ConsoleOutput::enlarge() {
   if (enlarged_) return;
   enlarged_ = true;

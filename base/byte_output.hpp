@@ -55,7 +55,7 @@ class ConsoleOutput final : public ByteOutput {
   Taken take(std::string_view bytes) override;
   bool prompt() override;
   void wait() override;
-  /// The same; false: there was no room until then. None: no deadline.
+  /// Returns when there may be room; false: there was none by the deadline. None: no deadline.
   bool wait_until(std::optional<std::chrono::steady_clock::time_point> deadline);
 
  private:

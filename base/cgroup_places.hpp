@@ -19,7 +19,7 @@ struct CgroupPlace {
 std::vector<CgroupPlace> cgroup_places(std::string_view controller, std::string_view cgroup_text,
                                        std::string_view mountinfo_text);
 
-/// The same of this process. `root` stands before every path.
+/// The places of this process, with the texts read from /proc. `root` stands before every path.
 std::vector<CgroupPlace> own_cgroups(std::string_view controller, const std::string& root = "");
 
 }  // namespace ddprun

@@ -16,7 +16,7 @@ struct ExitStatus {
   friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
 };
 
-/// Of a process and the children it has waited for.
+/// What a process and the children that it has waited for have used.
 struct ResourceUse {
   std::uint64_t peak_memory_bytes = 0;  ///< of the largest of them
   std::chrono::nanoseconds cpu_time{0};

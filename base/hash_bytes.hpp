@@ -15,12 +15,12 @@ inline constexpr std::uint64_t kHashStart = 0x9ae16a3b2f90404fU;
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t count,
                          std::uint64_t start = kHashStart);
 
-/// The same of bytes that come in pieces of any size.
+/// Computes hash_bytes of bytes that come in pieces of any size.
 class BytesHash {
  public:
   explicit BytesHash(std::uint64_t start = kHashStart) : hash_(start) {}
   void add(std::span<const std::byte> bytes);
-  /// Of all that was added. `count` as above.
+  /// The hash of all bytes that were added, which are `count` values.
   [[nodiscard]] std::uint64_t end(std::uint64_t count) const;
 
  private:

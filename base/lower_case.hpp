@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-/// Of ASCII letters; other bytes stay.
+/// Lowers ASCII letters; other bytes stay.
 inline std::string lower_case(std::string_view text) {
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {

@@ -14,7 +14,7 @@ using Result = boost::system::result<T>;
 
 using ErrorCode = boost::system::error_code;
 
-/// Of the system call that has just failed.
+/// The error of the system call that has just failed.
 inline ErrorCode last_system_error() { return {errno, boost::system::system_category()}; }
 
 }  // namespace ddprun

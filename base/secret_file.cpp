@@ -31,7 +31,7 @@ Secret unreadable(const std::string& path, ErrorCode error) {
   return failed(fmt::format("cannot read the secret file {}: {}", path, error.message()));
 }
 
-/// Of a longer one only a byte more than it may have.
+/// Reads no more than one byte beyond the longest file that is allowed.
 Secret read_own_file(const std::string& path) {
   const Result<UniqueFd> opened = open_named_file(path, O_RDONLY);
   if (opened.has_error() && opened.error() == FileErrc::not_regular)

@@ -17,8 +17,8 @@ inline constexpr std::size_t kSecretBytesMax = 4096;
 /// a writer.
 boost::system::result<std::string, std::string> read_secret_file(const std::string& path);
 
-/// Likewise, of a password that another program has chosen: from 1 byte on, and only the end of the
-/// last line is left out.
+/// The password in the file, which another program has chosen: from 1 byte on, and only the end of
+/// the last line is left out. The file's owner and mode are checked as read_secret_file does.
 boost::system::result<std::string, std::string> read_password_file(const std::string& path);
 
 /// Where the secret lies if no option or variable tells: `ddprun/secret` in the user's folder for

@@ -8,8 +8,8 @@ bool between(char c, unsigned char low, unsigned char high) {
   return low <= byte && byte <= high;
 }
 
-/// Of those that continue a character: not for overlong forms, surrogates, and what is beyond
-/// U+10FFFF.
+/// Whether `second`, which continues a character, may follow `first`: not in overlong forms,
+/// surrogates, and what is beyond U+10FFFF.
 bool second_byte_fits(char first, char second) {
   switch (static_cast<unsigned char>(first)) {
     case 0xe0:

@@ -56,10 +56,10 @@ inline constexpr std::uint8_t kWaitCanceled = 1;
 struct Limits {
   std::uint64_t key_bytes_max = 8 * 1024;
   std::uint64_t value_bytes_max = 8 * 1024 * 1024;
-  std::uint64_t list_elements_max =
-      128 * 1024;  ///< keys in CHECK, WAIT, MULTI_GET; pairs in MULTI_SET
-  std::uint64_t request_bytes_max =
-      256ULL * 1024 * 1024;  ///< a whole request, which is kept until it is complete
+  /// Keys in CHECK, WAIT, MULTI_GET; pairs in MULTI_SET.
+  std::uint64_t list_elements_max = 128 * 1024;
+  /// A whole request, which is kept until it is complete.
+  std::uint64_t request_bytes_max = 256ULL * 1024 * 1024;
 };
 static_assert(Limits{}.request_bytes_max >
                   Limits{}.key_bytes_max + 2 * Limits{}.value_bytes_max + 25,

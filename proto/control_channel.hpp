@@ -28,11 +28,11 @@ class ControlChannel {
     Hello hello;
     std::string secret;        ///< empty: none. The service then asks for no proof
     bool needs_proof = false;  ///< of a client: it talks to no service that has no secret
-    /// Of a service that has more than one: the secret for the run id of a client's hello, in the
+    /// For a service with several secrets: gives the one for the run id in a client's hello, in the
     /// place of `secret`. Empty: there is none for it, and no proof is right.
     SecretFor secret_for = {};
-    /// Of a client: the secret in the credential of a service that has one, in the place of
-    /// `secret`. Empty: it cannot be read.
+    /// For a client: gives the secret in the service's credential, in the place of `secret`. Empty:
+    /// it cannot be read.
     std::function<std::string(const std::string& credential)> secret_of = {};
     /// Everything goes through it, the hellos as well. Null: nothing is encrypted.
     std::unique_ptr<Encryption> encryption = nullptr;
@@ -61,7 +61,8 @@ class ControlChannel {
   [[nodiscard]] bool is_proven() const { return is_open() && incoming_.has_value(); }
   /// Null: its hello has not arrived.
   [[nodiscard]] const Hello* peer() const { return peer_ ? &*peer_ : nullptr; }
-  /// Of a service: the job that the client has named; it may not have its secret. Null: none yet.
+  /// The job that the client of this service has named; the client may not have its secret. Null:
+  /// none yet.
   [[nodiscard]] const std::string* claimed_run_id() const;
   /// After an error of `next`: its words for people.
   [[nodiscard]] std::string why(const ErrorCode& error) const;

@@ -44,8 +44,8 @@ struct ShownSecret {
   std::string secret;
   std::string credential;  ///< it holds the secret
 };
-/// The same, in a credential that this process was able to read: one of a user that the daemon
-/// takes for another one could be read by none of the clients.
+/// A new secret, in a credential that this process was able to read: where the daemon takes this
+/// process's user for another one, none of the clients could read it.
 boost::system::result<ShownSecret, CredentialFailure> new_shown_secret(Credentials& credentials);
 
 }  // namespace ddprun::proto

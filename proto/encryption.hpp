@@ -34,7 +34,7 @@ class Encryption {
   virtual std::string take_output() = 0;
   /// After an error: more than its code tells, for people: why and what to do. Empty: nothing.
   [[nodiscard]] virtual const std::string& problem() const = 0;
-  /// Of a service: the run id that the client has given with its first bytes. Empty: none so far.
+  /// The run id in the first bytes of this service's client. Empty: none so far.
   [[nodiscard]] virtual const std::string& run_id() const = 0;
 };
 

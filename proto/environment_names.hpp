@@ -18,12 +18,12 @@ inline constexpr const char* kMasterPort = "MASTER_PORT";
 inline constexpr const char* kRestartCount = "TORCHELASTIC_RESTART_COUNT";
 inline constexpr const char* kMaxRestarts = "TORCHELASTIC_MAX_RESTARTS";
 inline constexpr const char* kRunId = "TORCHELASTIC_RUN_ID";
-inline constexpr const char* kUseAgentStore =
-    "TORCHELASTIC_USE_AGENT_STORE";  ///< `True` or `False`, Python's spelling
+/// `True` or `False`, Python's spelling.
+inline constexpr const char* kUseAgentStore = "TORCHELASTIC_USE_AGENT_STORE";
 inline constexpr const char* kErrorFile = "TORCHELASTIC_ERROR_FILE";
 inline constexpr const char* kEnableFileTimer = "TORCHELASTIC_ENABLE_FILE_TIMER";  ///< ours: `1`
-inline constexpr const char* kTimerFile =
-    "TORCHELASTIC_TIMER_FILE";  ///< a named pipe for torch's timers
+/// A named pipe for torch's timers.
+inline constexpr const char* kTimerFile = "TORCHELASTIC_TIMER_FILE";
 inline constexpr const char* kSignalsToHandle = "TORCHELASTIC_SIGNALS_TO_HANDLE";
 inline constexpr const char* kNcclAsyncErrorHandling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr const char* kOmpNumThreads = "OMP_NUM_THREADS";
@@ -35,11 +35,11 @@ inline constexpr const char* kPythonBreakpoint = "PYTHONBREAKPOINT";
 
 inline constexpr const char* kRound = "DDPRUN_ROUND";  ///< number of the round, from 0
 inline constexpr const char* kEpoch = "DDPRUN_EPOCH";  ///< rounds are numbered within it
-inline constexpr const char* kMaxWorldSize =
-    "DDPRUN_MAX_WORLD_SIZE";  ///< if the number of nodes may change: with all of them
-inline constexpr const char* kJobSocket =
-    "DDPRUN_SOCKET";  ///< abstract socket of the agent: `@ddprun/UID/RUNID`
-inline constexpr const char* kProgressFile =
-    "DDPRUN_PROGRESS_FILE";  ///< where the worker may make its progress page
+/// World size with all nodes that may join; set if the number of nodes may change.
+inline constexpr const char* kMaxWorldSize = "DDPRUN_MAX_WORLD_SIZE";
+/// Abstract socket of the agent: `@ddprun/UID/RUNID`.
+inline constexpr const char* kJobSocket = "DDPRUN_SOCKET";
+/// Path where the worker may make its progress page.
+inline constexpr const char* kProgressFile = "DDPRUN_PROGRESS_FILE";
 
 }  // namespace ddprun::proto::env

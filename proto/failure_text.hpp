@@ -27,7 +27,7 @@ std::string name_of_suspects(const Verdict& verdict);
 std::string describe(const Verdict& verdict);
 /// Its name and ranks: "node1 (ranks 2 to 3)".
 std::string name_of(const LostNode& lost);
-/// The same, that it was lost and how that showed.
+/// Its name and ranks, that it was lost and how that showed.
 std::string describe(const LostNode& lost);
 /// How it showed: "its connection ended".
 std::string sign_of(const LostNode& lost);

@@ -79,7 +79,7 @@ void shrink(Finished& finished, int step) {
   if (step == 3) cut_lines(verdict.culprit.failure);
 }
 
-/// Of others there is nothing to cut: they are small, and a status is a page that fits.
+/// Any other message stays whole: it is small, and a status is a page that fits.
 template <class Message>
 void shrink(Message&, int) {}
 

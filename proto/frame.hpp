@@ -79,8 +79,8 @@ struct Hello {
   std::optional<Nonce> nonce = std::nullopt;   ///< rendezvous
   Authentication auth = Authentication::none;  ///< of the service: what it asks for
   std::string run_id = {};                     ///< of an agent: its job
-  /// Of the service: the secret, for those that have none and are of its user
-  /// (proto/credentials.hpp)
+  /// The service's secret, in a credential for clients of its user that have none
+  /// (proto/credentials.hpp).
   std::string munge = {};
 };
 

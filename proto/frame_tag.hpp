@@ -32,7 +32,7 @@ Proof proof(std::string_view secret, Side side, const Handshake& handshake);
 bool is_same(const Proof& left, const Proof& right);
 
 using SessionKey = std::array<std::uint8_t, 32>;
-/// Of one connection.
+/// The key of all tags of one connection.
 SessionKey session_key(std::string_view secret, const Handshake& handshake);
 
 /// The pre-shared key of TLS 1.3 (RFC 8446, section 4.2.11), of all connections with this secret.
@@ -41,7 +41,7 @@ SessionKey encryption_key(std::string_view secret);
 
 inline constexpr std::size_t kTagBytes = 16;
 using Tag = std::array<std::uint8_t, kTagBytes>;
-/// Of the frame `counter`, from 0, that `from` sends.
+/// The tag of the frame `counter`, from 0, that `from` sends.
 Tag tag(const SessionKey& key, Side from, std::uint64_t counter, std::string_view body);
 
 /// The frames of one direction of a connection, once both sides have proven the secret. A tag

@@ -30,8 +30,8 @@ struct JobSettings {
   /// How many rounds may end because a node was lost or left; none: any number.
   std::optional<int> max_node_changes;
   std::chrono::nanoseconds last_call = std::chrono::seconds(30);  ///< once min_nodes have joined
-  std::chrono::nanoseconds join_timeout =
-      std::chrono::seconds(600);  ///< a round that has not formed by then ends the job
+  /// A round that has not formed by then ends the job.
+  std::chrono::nanoseconds join_timeout = std::chrono::seconds(600);
   /// Nodes that come so soon after another join the job at once with it; none: no node joins while
   /// a round is out.
   std::optional<std::chrono::nanoseconds> grow_delay = std::chrono::seconds(5);

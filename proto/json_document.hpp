@@ -31,7 +31,7 @@ class JsonValue {
   /// `index` must be below array_size().
   JsonValue element(std::size_t index) const;
   std::optional<JsonValue> member(std::string_view name) const;
-  /// Of an object, by name; of anything else none.
+  /// The members of an object with their names; empty: this is no object.
   std::vector<std::pair<std::string_view, JsonValue>> members() const;
 
  private:

@@ -59,7 +59,7 @@ struct Evidence {
   bool suspended = false;          ///< hang: a signal (SIGSTOP) held it when its round was stopped
   bool all_silent = false;         ///< hang: no worker printed anything; which one hangs is open
   bool in_output = false;          ///< exception_line: of one stream with its stdout and stderr
-  /// Of `at` and of other times, where they are compared with those of another node.
+  /// How far `at` and other times may be off where they are compared with those of another node.
   std::chrono::nanoseconds uncertainty{0};
 };
 
@@ -130,7 +130,7 @@ struct WorkerFailed {
   std::string hang;                ///< empty, or how it hangs: then it still runs
   std::optional<JobTime> round_began = std::nullopt;  ///< as Stopped's
 };
-/// Of the workers of a node that report their progress, the one that is furthest behind.
+/// The worker that is furthest behind, among those of a node that report their progress.
 struct SlowestWorker {
   WorkerFailure as_hang;    ///< what it counts as where all others waited for it; has progress
   std::uint32_t place = 0;  ///< within its step
@@ -182,7 +182,7 @@ struct EndedWorker {
 struct Stopped {
   RoundNumber round = 0;
   std::vector<WorkerFailure> failures;
-  /// Of all its workers that reported how far they were; none: no worker did.
+  /// The furthest step that one of its workers reported; none: no worker did.
   std::optional<std::uint64_t> furthest_step = std::nullopt;
   std::vector<RunningWorker> still_ran = {};
   /// When the round began on this node. None: it is the job's only one.
@@ -237,7 +237,7 @@ struct Round {
   int max_restarts = 0;
   std::string master_addr;
   std::uint16_t master_port = 0;
-  /// Of the round before, where a worker failed it; without last lines and stacks.
+  /// The worker that failed the round before, if one did; without last lines and stacks.
   std::optional<FailedWorker> last_culprit = std::nullopt;
 };
 /// A failed round is tried again, though not at once: the next one forms after `delay`.
@@ -359,7 +359,7 @@ struct Finished {
   /// The node that reports a failure in full; empty: this one does.
   std::string report_at = {};
   std::optional<LostNode> lost_node = std::nullopt;  ///< failed: because it was lost
-  /// Of the job, where this message does not have all that it follows from.
+  /// The job's exit code, where this message does not have all that it follows from.
   std::optional<int> exit_code = std::nullopt;
   bool has_leftovers = false;  ///< processes could not be killed, on one of the nodes
   Losses losses = {};          ///< of the other nodes, for the one that reports

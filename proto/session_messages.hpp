@@ -37,7 +37,7 @@ struct Prove {
 /// The first message of every connection of an agent: which session goes on here.
 struct Resume {
   AgentId agent;
-  /// Of the session that it has; none: it begins one, and a Join follows.
+  /// The epoch of the agent's session; none: it begins one, and a Join follows.
   std::optional<Epoch> epoch;
   std::optional<RoundNumber> round;   ///< of which it has workers
   std::uint64_t next_seq = 1;         ///< of the next message that it has not sent before
@@ -68,12 +68,12 @@ struct StatusPlace {
   AgentId agent;       ///< of that job's nodes only those after this one; empty: all
   friend auto operator<=>(const StatusPlace&, const StatusPlace&) = default;
 };
-/// Of an observer, such as `rdzvd --status`: for one page of the list, from a place on.
+/// An observer, such as `rdzvd --status`, asks for one page of the list, from a place on.
 struct StatusRequest {
   StatusPlace from;
 };
-/// Of an observer, for a person who has made sure that nothing of the job is left on a node: the
-/// node's session is over at once. Answered by the Status after that, or by Refused.
+/// An observer ends a node's session at once, for a person who has made sure that nothing of the
+/// job is left on the node. Answered by the Status after that, or by Refused.
 struct Fence {
   std::string node;  ///< its name, or the id of its agent
 };

@@ -126,8 +126,8 @@ class Warden {
     while (read(signals_.get(), &info, sizeof info) == sizeof info) {
       if (info.ssi_signo != SIGCHLD) came.push_back(info);
     }
-    // Of those that wait, the kernel gives the lowest number first, SIGHUP; what workers know as
-    // the wish that they end is SIGTERM.
+    // The kernel gives the waiting signal with the lowest number first, and that may be SIGHUP;
+    // SIGTERM comes first here, because workers know it as the wish that they end.
     std::stable_partition(came.begin(), came.end(),
                           [](const auto& one) { return one.ssi_signo == SIGTERM; });
     for (const auto& one : came) {

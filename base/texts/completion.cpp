@@ -57,7 +57,7 @@ constexpr std::string_view kBashOwnProgram =
   fi
 )";
 
-/// The same where only the word before counts: no PROGRAM follows, or another program is before it.
+/// Finds the option by the word before alone: no PROGRAM follows, or another program is before it.
 constexpr std::string_view kBashLookBack =
     R"(  # Bash takes --name=value apart at the equals sign.
   option=${COMP_WORDS[COMP_CWORD-1]}

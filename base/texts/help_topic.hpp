@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-/// Of the option --help in all our programs.
+/// Stands for the value of the option --help in all our programs.
 inline constexpr std::string_view kTopicPlaceholder = "TOPIC";
 inline constexpr std::string_view kHelpOfHelp =
     "--help prints all options, --help=TOPIC a group, an option, or those with this word; -h the "
@@ -19,7 +19,8 @@ inline constexpr std::string_view kHelpOfHelp =
 /// The words of the groups, then of the sections, each once: `workers`, `streams`, `exit`.
 std::vector<std::string> group_topics(const ProgramText& program);
 
-/// The same and the names of all options without dashes: for completions.
+/// The topics of all groups and sections, and the names of all options without dashes: for
+/// completions.
 std::vector<std::string> all_topics(const ProgramText& program);
 
 /// The end of the help: which topics there are.

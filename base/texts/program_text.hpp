@@ -114,7 +114,7 @@ std::string help_of_option(const OptionText& option);
 /// Roff with the man macros: for a file or `man -l -`.
 std::string man_page(const ProgramText& program);
 
-/// The same page in Markdown. The heading of an option is its name alone, so that its anchor is
+/// The manual page in Markdown. The heading of an option is its name alone, so that its anchor is
 /// `#--its-name`. Documents (docs/name.md) are linked as `../name.md`.
 std::string markdown_page(const ProgramText& program);
 

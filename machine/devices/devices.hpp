@@ -19,8 +19,8 @@ inline constexpr std::string_view kNvmlSource = "NVML";
 
 struct GpuDiscovery {
   std::vector<Gpu> gpus;
-  std::string
-      source;  ///< `NVML`, `/proc/driver/nvidia/gpus`, `/dev/nvidia*`; empty when none was found
+  /// `NVML`, `/proc/driver/nvidia/gpus`, `/dev/nvidia*`; empty when none was found.
+  std::string source;
   std::string looked_for;  ///< what was tried and what came of it, for messages
 
   std::string name = "GPU";  ///< of one device, for messages

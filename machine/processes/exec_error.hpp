@@ -11,7 +11,8 @@ namespace ddprun::machine {
 /// nothing. Pure.
 std::string explain_by_first_line(int error, std::string_view first_line);
 
-/// The same, with the beginning of `file` read.
+/// Explains `error` (an errno of execve) by the beginning of `file`, which it reads; empty: nothing
+/// is known.
 std::string explain_exec_error(int error, const std::string& file);
 
 }  // namespace ddprun::machine

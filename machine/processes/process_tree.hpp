@@ -61,7 +61,8 @@ struct ChildCondition {
   bool suspended = false;
 };
 
-/// Of a child of ours, by base/process_stat.hpp; neither where that can't be read.
+/// The condition of a child of ours, by base/process_stat.hpp; where that can't be read, neither
+/// dying nor suspended.
 ChildCondition condition_of(pid_t pid);
 
 /// `pid 77 (python3)`

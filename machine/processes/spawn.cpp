@@ -15,7 +15,7 @@
 #include <cstdlib>
 
 #if defined(__SANITIZE_THREAD__)
-// Of sanitizer/linux_syscall_hooks.h, which not every compiler package has.
+// Declared in sanitizer/linux_syscall_hooks.h, which not every compiler package has.
 extern "C" void __sanitizer_syscall_pre_impl_fork();
 extern "C" void __sanitizer_syscall_post_impl_fork(long pid);
 #endif
