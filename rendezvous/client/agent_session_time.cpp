@@ -22,7 +22,7 @@ constexpr std::chrono::nanoseconds kLongestPauseWithWorkers = 100ms;
 constexpr std::chrono::nanoseconds kAttemptTime = 5s;
 /// A shorter silence is not worth a line.
 constexpr std::chrono::nanoseconds kTellAfter = 2s;
-/// Of one reason and then another.
+/// Between two lines that give different reasons.
 constexpr std::chrono::nanoseconds kTellEvery = 10s;
 
 }  // namespace

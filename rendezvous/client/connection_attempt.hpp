@@ -27,7 +27,7 @@ struct ServiceConnection::Attempt {
   std::vector<Place> left;  // to try, the next one last
   std::uint16_t port = 0;   // of the one that is tried
   std::string trying;       // numeric
-  sockaddr_storage addr{};  // the same
+  sockaddr_storage addr{};  // the address that is tried
   socklen_t addr_length = 0;
   bool begun = false;        // the addresses are known
   bool refused = false;      // one of them did, and the others have no way there

@@ -25,7 +25,7 @@ class CredentialReader {
   /// gets it.
   std::string secret_of(const std::string& credential);
 
-  /// Of the last credential; without a reason: it could be read, or there was none.
+  /// Why the last credential could not be read; without a reason: it could be, or there was none.
   [[nodiscard]] const proto::CredentialFailure& problem() const { return problem_; }
 
  private:

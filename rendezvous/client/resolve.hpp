@@ -16,7 +16,7 @@ namespace ddprun::rdzv {
 Result<Addresses> resolve(const std::string& host, std::uint16_t port,
                           std::chrono::steady_clock::time_point deadline);
 
-/// The same without waiting: `done` is called once, from within this call for a numeric address,
+/// Resolves without waiting: `done` is called once, from within this call for a numeric address,
 /// else on a thread of its own, however long that takes. Errors: the system's, where no thread can
 /// be started; `done` is not called then.
 ErrorCode resolve_then(const std::string& host, std::uint16_t port,

@@ -31,9 +31,9 @@ constexpr std::size_t kReadBytes = 64 * 1024;
 /// Until a connection is there: a first packet that was lost is sent again after 1 s and 3 s, and
 /// the whole attempt may take 5 s.
 constexpr std::chrono::seconds kConnectTime{4};
-/// Of what was asked for and listens: it answers at once, or is no rendezvous.
+/// Until the service has answered: what listens there answers at once, or is no rendezvous.
 constexpr std::chrono::seconds kHelloTime{3};
-/// Of one of several hosts, until its channel is open.
+/// Until the channel to one of several hosts is open.
 constexpr std::chrono::seconds kHostTime{1};
 
 }  // namespace

@@ -83,12 +83,13 @@ class ServiceConnection {
   void cut();
   void heal();
 
-  /// Of this end of the open connection, numeric: by it others reach this node. Empty: there is
-  /// none.
+  /// The numeric address of this end of the open connection: by it others reach this node. Empty:
+  /// there is none.
   [[nodiscard]] std::string local_addr() const;
   /// Where the service is, as it was named to this agent: of the attempt of now.
   [[nodiscard]] const std::string& host() const { return hosts_.current().host; }
-  /// Of the open connection, as base/connection_path.hpp has it. Empty: it is in this process.
+  /// The path of the open connection, as base/connection_path.hpp has it. Empty: it is in this
+  /// process.
   [[nodiscard]] std::string path() const;
   /// The connection's; it stays ours. Below 0: there is none.
   [[nodiscard]] int descriptor() const;

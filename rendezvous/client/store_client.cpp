@@ -23,15 +23,15 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPingLimit = 2s;  ///< a store that is silent for longer does not know PING
-constexpr auto kConnectLimit =
-    5s;  ///< for one address, so that a dead one does not use up the whole deadline
-constexpr auto kCancelLimit =
-    2s;  ///< for the reply to CANCEL_WAIT, which comes after the caller's deadline
+/// For one address, so that a dead one does not use up the whole deadline.
+constexpr auto kConnectLimit = 5s;
+/// For the reply to CANCEL_WAIT, which comes after the caller's deadline.
+constexpr auto kCancelLimit = 2s;
 constexpr auto kFirstPause = 2ms;  ///< between two tries to connect; doubled each time
 constexpr auto kLongestPause = 250ms;
 constexpr std::size_t kKeptBytesMax = 64 * 1024;  ///< memory that a client keeps between calls
-constexpr std::uint64_t kReplyBytesMax =
-    1024ULL * 1024 * 1024;  ///< APPEND can make a value longer than one SET may
+/// APPEND can make a value longer than one SET may.
+constexpr std::uint64_t kReplyBytesMax = 1024ULL * 1024 * 1024;
 constexpr std::string_view kKeyPrefix = "/";
 
 bool within_limits(std::string_view key) {

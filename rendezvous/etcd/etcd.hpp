@@ -16,7 +16,7 @@
 
 namespace ddprun::rdzv {
 
-/// Of the whole store: it grows with each change of any key. No revision is 0.
+/// A revision of the whole store, which grows with each change of any key. No revision is 0.
 using EtcdRevision = std::int64_t;
 using EtcdLease = std::int64_t;
 

@@ -166,7 +166,7 @@ std::optional<EtcdKeyValue> key_value_of(JsonValue object) {
   return EtcdKeyValue{std::move(*key), std::move(*value), *created, *changed, *lease};
 }
 
-/// Of an answer to a range.
+/// The keys in an answer to a range.
 std::optional<std::vector<EtcdKeyValue>> keys_of(JsonValue answer) {
   std::vector<EtcdKeyValue> keys;
   const auto list = answer.member("kvs");

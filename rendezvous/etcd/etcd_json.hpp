@@ -21,7 +21,7 @@ std::optional<std::string> base64_decoded(std::string_view text);
 std::string etcd_range_body(const EtcdQuery& query);
 std::string etcd_txn_body(const EtcdTxn& txn);
 std::string etcd_grant_body(std::chrono::seconds ttl);
-/// Of a keep-alive or a revocation.
+/// The body of a keep-alive or a revocation.
 std::string etcd_lease_body(EtcdLease lease);
 std::string etcd_compact_body(EtcdRevision revision);
 std::string etcd_login_body(const std::string& user, const std::string& password);
@@ -32,7 +32,7 @@ EtcdResult<EtcdPage> read_etcd_page(std::string_view body);
 EtcdResult<EtcdTxnAnswer> read_etcd_txn(std::string_view body, std::size_t reads);
 EtcdResult<EtcdGrant> read_etcd_grant(std::string_view body);
 EtcdResult<std::chrono::seconds> read_etcd_keep_alive(std::string_view body);
-/// Of a login; it can stand in the head of an HTTP request.
+/// The token that a login gives; it can stand in the head of an HTTP request.
 EtcdResult<std::string> read_etcd_token(std::string_view body);
 
 /// Any other status. `member`: HOST:PORT, for people.

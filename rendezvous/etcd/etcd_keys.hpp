@@ -29,10 +29,10 @@ class EtcdKeys {
   [[nodiscard]] std::string generation(std::string_view run_id, std::uint64_t number) const;
   [[nodiscard]] std::string part(std::string_view run_id, std::uint64_t generation,
                                  std::uint64_t sequence) const;
-  /// Of all jobs; their end is end_of() of it.
+  /// What the keys of all jobs begin with; their end is end_of() of it.
   [[nodiscard]] std::string jobs() const { return prefix_ + "/jobs/"; }
-  /// Of all of these, and where this is the prefix of rdzvd also of runs/ (etcd_place_of_run);
-  /// their end is end_of() of it.
+  /// What all of these keys begin with, and where this is the prefix of rdzvd also the keys of
+  /// runs/ (etcd_place_of_run); their end is end_of() of it.
   [[nodiscard]] std::string all() const { return prefix_ + "/"; }
 
   /// Behind the last key that begins with this text, which ends with '/'.

@@ -75,7 +75,7 @@ class EtcdLeader : public EtcdTenure {
   std::condition_variable woken_;
   Leadership leadership_;
   View told_;
-  // Of the thread alone.
+  // Used by the thread alone.
   int faults_ = 0;        // in a row, of members that do not answer
   bool is_told_ = false;  // of a fault, of this kind
   EtcdFault::Kind told_kind_ = EtcdFault::Kind::unreachable;

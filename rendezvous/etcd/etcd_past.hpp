@@ -12,7 +12,7 @@ namespace ddprun::rdzv {
 struct EtcdPast {
   JournalPast past;
   EtcdRevision clock_revision = 0;  ///< of the clock's key; 0: there is none
-  EtcdRevision turn_revision = 0;   ///< the same of the turn's
+  EtcdRevision turn_revision = 0;   ///< of the turn's key; 0: there is none
 };
 
 /// `found`: all keys of the prefix as of one revision, in their order. `records` gets what goes on.

@@ -31,8 +31,8 @@ class EtcdRecords {
 
   /// A job that the past has left: its head, and the next sequence number of that generation.
   void found(const std::string& run_id, std::uint64_t generation, std::uint64_t next);
-  /// The same where the parts have these bytes and something behind them that is no record: they
-  /// are written again without it.
+  /// A job that the past has left with these bytes in its parts, and something behind them that is
+  /// no record: the parts are written again without it.
   void found_torn(const std::string& run_id, std::uint64_t generation, std::string good_bytes);
   /// One with this ID that cannot be used. Its keys go when a job of that run id begins.
   void found_damaged(std::string id) { damaged_.insert(std::move(id)); }

@@ -55,7 +55,7 @@ class EtcdJournal : public Journal {
 
   /// As JournalPast's.
   [[nodiscard]] Clock::duration clock_shift() const { return clock_shift_; }
-  /// Of the clock's key; 0: there is none.
+  /// The revision of the clock's key; 0: there is none.
   [[nodiscard]] EtcdRevision clock_revision() const { return clock_revision_; }
 
  private:

@@ -115,7 +115,7 @@ class Job {
     std::chrono::nanoseconds lease{0};
     std::string node_name;  ///< empty: it has not joined
     std::string boot_id;    ///< of its kernel
-    /// Of its part in the job. Null: that is not over; then it takes no room.
+    /// How its part in the job ended. Null: it has not ended.
     std::shared_ptr<const proto::Finished> outcome;
     Contact contact;
   };
@@ -133,7 +133,7 @@ class Job {
   [[nodiscard]] const Sessions& sessions() const { return sessions_; }
   /// Null: there is no such session.
   [[nodiscard]] const Session* session(const proto::AgentId& agent) const;
-  /// Of agents that have joined as this node. Names are not unique.
+  /// The agents that have joined as this node. Names are not unique.
   [[nodiscard]] std::vector<proto::AgentId> agents_of(const std::string& node_name) const;
   Contact& contact(const proto::AgentId& agent) { return sessions_.at(agent).contact; }
   /// What an agent has to know that may have missed the last message to it; none: it waits.

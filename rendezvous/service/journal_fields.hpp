@@ -68,7 +68,7 @@ inline constexpr auto kFields<rdzv::JobOver> = std::tuple{
 // Snapshots
 // -------------------------------------------------------------------------
 
-/// Of restarts, changes and the like: one can always be added.
+/// For counts of restarts, changes and the like: one can always be added.
 inline constexpr Limits kTimes = between(0, 1'000'000'000);
 template <>
 inline constexpr auto kFields<rdzv::RestartHistory> = std::tuple{

@@ -51,7 +51,7 @@ bool ServiceCore::is_told_here(const Entry& entry, const MembershipActions& acti
   });
 }
 
-/// Of the jobs of which there are new records, after all of these.
+/// Takes snapshots of the jobs that have new records; a snapshot comes after all of these.
 void ServiceCore::take_snapshots(Context& context) {
   for (const JobRecord& record : context.actions.records) {
     const auto found = jobs_.find(record.run_id);

@@ -42,8 +42,9 @@ void ServiceCore::begin_job(const std::string& run_id, Entry& entry, std::chrono
       std::chrono::ceil<std::chrono::seconds>(until - context.now).count()));
 }
 
-/// Of a job that was brought back while it waited for the leases of a past. Nodes that had not come
-/// until this service was killed could not reach it since, and that alone renews their leases.
+/// Begins the wait of a job again that was brought back while it waited for the leases of a past.
+/// Nodes that had not come until this service was killed could not reach it since, and that alone
+/// renews their leases.
 void ServiceCore::wait_again_for_past(const std::string& run_id, Entry& entry, Context& context) {
   if (!entry.job.may_have_past()) return;
   std::chrono::nanoseconds lease = settings_.lease;

@@ -20,7 +20,8 @@ class ServiceLog {
   ServiceLog(boost::asio::io_context& context, Print on_warning, Print on_info);
 
   void warn(const std::string& line);
-  /// The same, but only so many in a time; the others are counted.
+  /// Warns of what a peer may cause again and again: only so many lines in a time; the others are
+  /// counted.
   void warn_of_peer(const std::string& line);
   void inform(const std::string& line);
 

@@ -36,7 +36,7 @@ class Page {
 
  private:
   static constexpr std::size_t kJobBytes = 512;     // without names
-  static constexpr std::size_t kMemberBytes = 192;  // the same
+  static constexpr std::size_t kMemberBytes = 192;  // without names
   static constexpr std::size_t kEscaped = 6;        // a byte, as \u0001
   /// For what is around the list, and the place at which the next page begins.
   static constexpr std::size_t kRest = 512 + 2 * kEscaped * proto::kNameBytesMax;

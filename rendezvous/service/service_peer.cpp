@@ -20,7 +20,7 @@ using Wait = asio::posix::descriptor_base;
 
 namespace {
 
-/// Of one peer before it is the others' turn.
+/// How much is read from one peer before it is the others' turn.
 constexpr std::size_t kReadBytes = 64 * 1024;
 
 /// A peer that is being told why it is refused reads that within so long.

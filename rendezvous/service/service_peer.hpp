@@ -63,8 +63,8 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
     return channel_ ? channel_->claimed_run_id() : nullptr;
   }
 
-  /// Of a connection that ended before it was open. Proof: it was asked for one, and gave a wrong
-  /// one or left.
+  /// What the connection lacked where it ended before it was open. Proof: it was asked for one, and
+  /// gave a wrong one or left.
   [[nodiscard]] Lack lack() const { return lack_; }
 
   /// Goes out with `flush`.

@@ -62,7 +62,7 @@ struct ServiceServerSettings {
   std::function<void(UniqueFd)> on_store_client;
   /// A line for the people at the service; called on its thread. Empty: to spdlog.
   std::function<void(const std::string&)> on_warning;
-  /// The same for what jobs and agents do.
+  /// A line about what jobs and agents do; called on the service's thread. Empty: to spdlog.
   std::function<void(const std::string&)> on_info;
 };
 

@@ -28,7 +28,8 @@ struct EtcdRendezvousSettings {
   EtcdPlace etcd;  ///< of the run
   EtcdAccess access;
   std::string local_addr;  ///< by which others reach this machine; empty: by which it reaches etcd
-  /// The same as a name, which the certificate of this machine may have. Empty: the address.
+  /// A name of this machine that its certificate may have, and by which others reach it. Empty:
+  /// they use the address.
   std::string local_name;
   bool may_host = true;          ///< a candidate
   std::uint16_t port_first = 0;  ///< where a candidate listens; 0: any free port
@@ -37,7 +38,7 @@ struct EtcdRendezvousSettings {
   std::chrono::milliseconds slots_every{10'000};  ///< as CandidacySettings::look_every
   std::chrono::milliseconds ask_pause{100};       ///< between two questions which agent leads
   std::function<void(const std::string&)> on_warning;  ///< a line for people; from any thread
-  std::function<void(const std::string&)> on_info;     ///< the same
+  std::function<void(const std::string&)> on_info;     ///< on jobs and agents; from any thread
   /// Whatever can connect there is served from then on: clients prove nothing. From the thread.
   std::function<void(const Endpoint&)> on_open;
 };
@@ -87,7 +88,7 @@ class EtcdRendezvous final : public ServiceFinder {
   mutable std::mutex mutex_;  // of what follows
   Done question_;             // empty: none waits
   std::shared_ptr<SharedService> shared_;
-  // Of the thread alone.
+  // Used by the thread alone.
   std::unique_ptr<EtcdClient> etcd_;
   ServiceServerSettings service_;
   Candidacy candidacy_;

@@ -31,7 +31,7 @@ class SharedService {
     /// has any number of jobs.
     std::function<bool()> may_begin_run;
     std::function<void(const std::string&)> on_warning;  ///< from any thread
-    std::function<void(const std::string&)> on_info;     ///< the same
+    std::function<void(const std::string&)> on_info;     ///< from any thread
   };
 
   /// As a standby. Errors: the system's, where there is no descriptor or no thread left.

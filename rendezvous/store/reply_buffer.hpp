@@ -23,7 +23,8 @@ using SharedValue = std::shared_ptr<std::string>;
 
 /// Values from this size on are shared instead of copied.
 inline constexpr std::size_t kSharedValueBytesMin = 4096;
-/// The same in a reply that is large already: MULTI_GET may name one value 131,072 times.
+/// Values from this size on are shared in a reply that is large already: MULTI_GET may name one
+/// value 131,072 times.
 inline constexpr std::size_t kSharedValueBytesMinInLarge = 256;
 inline constexpr std::size_t kLargeReplyBytes = 256 * 1024;
 

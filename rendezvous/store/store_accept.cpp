@@ -23,10 +23,10 @@
 namespace ddprun::rdzv {
 namespace {
 
-constexpr std::size_t kAcceptsMax =
-    256;  ///< in one go, so that a storm of connects delays no client for long
-constexpr std::chrono::milliseconds kAcceptRetry{
-    100};                                        ///< while the process has no descriptor left
+/// How many are accepted in one go, so that a storm of connects delays no client for long.
+constexpr std::size_t kAcceptsMax = 256;
+/// While the process has no descriptor left.
+constexpr std::chrono::milliseconds kAcceptRetry{100};
 constexpr std::uint64_t kOtherDescriptors = 64;  ///< that a process has beside its clients
 constexpr const char* kFull = "the store's limit of clients is reached";
 
@@ -147,8 +147,8 @@ void StoreLoop::resume_accepting() {
   }
 }
 
-/// Of a client from which nothing has been read: whether it is the rendezvous service's, and has
-/// been handed over, or may still turn out to be.
+/// Whether a client from which nothing has been read is the rendezvous service's, and has been
+/// handed over, or may still turn out to be.
 bool StoreLoop::is_control(Connection& connection, bool ended) {
   if (!settings_.on_control_client) return false;
   std::array<char, proto::kControlSignBytes> first;

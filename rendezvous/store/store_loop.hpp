@@ -139,11 +139,11 @@ class StoreLoop {
   bool users_unknown_said_ = false;
 
   StoreCore core_;
-  std::deque<Connection>
-      connections_;  ///< by ConnectionId; a deque, so that references outlive an accept
+  /// By ConnectionId; a deque, so that references outlive an accept.
+  std::deque<Connection> connections_;
   std::vector<ConnectionId> free_;  ///< slots to use again
-  std::vector<ConnectionId>
-      closed_;  ///< slots closed in this batch of events, of which more may follow
+  /// Slots closed in this batch of events, of which more may follow.
+  std::vector<ConnectionId> closed_;
   std::unique_ptr<char[]> read_buffer_;  ///< shared by all connections
   ReplyBuffer replies_;                  ///< to the connection at hand, if it has no backlog
   std::vector<ConnectionId> released_;

@@ -24,8 +24,8 @@ struct StoreListener {
 /// lets the kernel choose.
 Result<StoreListener> listen_store(const std::string& host, std::uint16_t port);
 
-/// The same, with a free port from `first` to `last`, both included and tried from a random one on.
-/// EADDRINUSE: all are in use. EINVAL: there is no port in that range, or 0 is in it.
+/// Binds and listens at a free port from `first` to `last`, both included and tried from a random
+/// one on. EADDRINUSE: all are in use. EINVAL: there is no port in that range, or 0 is in it.
 Result<StoreListener> listen_store(const std::string& host, std::uint16_t first,
                                    std::uint16_t last);
 

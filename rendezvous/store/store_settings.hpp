@@ -16,7 +16,7 @@
 namespace ddprun::rdzv {
 
 struct StoreSettings {
-  /// Of one request. A request over them closes its connection.
+  /// Limits of one request. A request over them closes its connection.
   proto::c10d::Limits request;
   /// Keys that one connection may wait for at the same time, over all its open waits.
   std::uint64_t waited_keys_max = proto::c10d::Limits{}.list_elements_max;

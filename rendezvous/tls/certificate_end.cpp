@@ -17,7 +17,7 @@ using proto::Errc;
 
 namespace {
 
-// Of openssl/ssl.h, tls1.h and sslerr.h.
+// From openssl/ssl.h, tls1.h and sslerr.h.
 constexpr int kSetServerName = 55;
 constexpr unsigned long kHandshakeFailure = 40;  // an alert
 constexpr unsigned long kProtocolVersion = 70;

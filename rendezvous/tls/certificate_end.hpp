@@ -12,7 +12,8 @@ namespace ddprun::rdzv {
 
 class CertificateEnd final : public TlsEnd {
  public:
-  /// Of all connections of a context; before the first of them. `mode`: of SSL_CTX_set_verify.
+  /// Prepares a context for all its connections, before the first of them. `mode`: as
+  /// SSL_CTX_set_verify takes it.
   static void prepare(const openssl::Library& library, openssl::Context* context, int mode);
 
   /// A client of the service at `host`. The context is borrowed. Throws std::bad_alloc, as the

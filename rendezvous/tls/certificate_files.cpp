@@ -89,7 +89,7 @@ int no_pass_phrase(char*, int, int, void* was_asked) {
   return -1;
 }
 
-/// Of a PEM reader that has found no further "-----BEGIN CERTIFICATE-----".
+/// Whether a PEM reader gave `error` because it found no further "-----BEGIN CERTIFICATE-----".
 bool is_no_start_line(const Functions& call, unsigned long error) {
   const unsigned int library_at = call.version_num() >= kVersion3 ? 23 : 24;
   return ((error >> library_at) & 0xffU) == kPemLibrary && (error & 0xfffU) == kNoStartLine;

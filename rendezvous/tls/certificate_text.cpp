@@ -11,7 +11,7 @@ using openssl::Bio;
 using openssl::Certificate;
 using openssl::Functions;
 
-// Of openssl/x509_vfy.h.
+// From openssl/x509_vfy.h.
 constexpr long kNoIssuer = 2;
 constexpr long kNotYetValid = 9;
 constexpr long kExpired = 10;

@@ -29,13 +29,13 @@ struct Store;
 struct Verification;
 struct VerifySettings;
 
-/// Of a client, before its first bytes: the session with its key. Returns 1.
+/// A client's callback before its first bytes: gives the session with its key. Returns 1.
 using UseSession = int (*)(Connection*, const Digest*, const unsigned char** identity,
                            std::size_t* identity_bytes, Session**);
-/// Of a server: the session that an identity stands for. Returns 1.
+/// A server's callback: gives the session that an identity stands for. Returns 1.
 using FindSession = int (*)(Connection*, const unsigned char* identity, std::size_t identity_bytes,
                             Session**);
-/// Of each certificate of the other end. Returns whether to go on.
+/// Called for each certificate of the other end. Returns whether to go on.
 using Verify = int (*)(int is_right, Verification*);
 /// Writes a pass phrase. Returns its length; below 0: there is none.
 using PassPhrase = int (*)(char* phrase, int bytes_max, int writes, void* data);

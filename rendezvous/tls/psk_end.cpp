@@ -20,7 +20,7 @@ namespace {
 // What a service answers a wrong binder with (RFC 8446, section 4.2.11).
 constexpr unsigned long kIllegalParameter = 47;
 constexpr unsigned long kDecryptError = 51;
-// Of openssl/sslerr.h: a client without a key of ours asks for a certificate, and there is none.
+// From openssl/sslerr.h: a client without a key of ours asks for a certificate, and there is none.
 constexpr unsigned long kNoSuitableSignature = 118;
 constexpr unsigned long kNoSharedCipher = 193;
 

@@ -12,7 +12,7 @@ namespace ddprun::rdzv {
 
 class PskEnd final : public TlsEnd {
  public:
-  /// Of all connections of a context; before the first of them.
+  /// Prepares a context for all its connections, before the first of them.
   static void prepare_client(const openssl::Library& library, openssl::Context* context);
   static void prepare_service(const openssl::Library& library, openssl::Context* context);
 

@@ -14,7 +14,7 @@ using Opened = boost::system::result<std::shared_ptr<const proto::Encrypter>, st
 using openssl::Context;
 using openssl::Library;
 
-// Of openssl/ssl.h.
+// From openssl/ssl.h.
 constexpr int kSetMode = 33;
 constexpr int kSetSessionCacheMode = 44;
 constexpr int kSetMinProtocol = 123;

@@ -25,10 +25,10 @@ struct PemFile {
 };
 
 struct CertificateSettings {
-  /// Of a client: those that may have signed a service's certificate. Of a service: those that must
-  /// have signed a client's; not given: clients need none.
+  /// For a client: the authorities that may have signed a service's certificate. For a service:
+  /// those that must have signed a client's; not given: clients need none.
   PemFile authorities;
-  /// Of this side, and behind it those that lead to its authority. A service needs one.
+  /// This side's certificate, and behind it those that lead to its authority. A service needs one.
   PemFile certificate;
   PemFile key;  ///< of that certificate, without a pass phrase
   /// A client without a file of authorities trusts those of this machine's OpenSSL.

@@ -16,7 +16,7 @@ using proto::Errc;
 
 namespace {
 
-// Of openssl/ssl.h.
+// From openssl/ssl.h.
 constexpr int kErrorWantRead = 2;
 constexpr int kErrorClosed = 6;
 constexpr int kAppData = 0;

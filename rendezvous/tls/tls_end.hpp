@@ -48,8 +48,8 @@ class TlsEnd : public proto::Encryption {
   virtual ErrorCode accept_handshake() = 0;
   /// The error of a handshake that failed with OpenSSL's `error`; 0: it has given none.
   virtual ErrorCode failure_of(unsigned long error) = 0;
-  /// Likewise, of what came first behind it: a client's handshake is over before the service has
-  /// seen its certificate.
+  /// The error of a read that failed with OpenSSL's `error`, the first one behind the handshake: a
+  /// client's handshake is over before the service has seen its certificate.
   virtual ErrorCode failure_behind_handshake(unsigned long error);
 
   const openssl::Functions& call_;
@@ -77,9 +77,9 @@ class TlsEnd : public proto::Encryption {
   std::exception_ptr thrown_;  // by a callback
 };
 
-/// Of openssl/err.h: what an error is about, without the library it comes from.
+/// What an error is about, without the library it comes from (openssl/err.h).
 inline unsigned long reason_of(unsigned long error) { return error & 0xfff; }
-/// And the alert's number: the other end has given up.
+/// With the alert's number added: the other end has given up.
 inline constexpr unsigned long kAlertReceived = 1000;
 
 }  // namespace ddprun::rdzv
