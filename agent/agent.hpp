@@ -55,11 +55,12 @@ struct AgentResult {
   bool culprit_is_here = true;                    ///< and not on another node
   int world_size = 0;                             ///< of the last round; 0: there was none
   std::string store_addr;                         ///< of the last round's workers
-  std::uint16_t store_port = 0;                   ///< the same
+  std::uint16_t store_port = 0;                   ///< of the last round's workers
   std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
   std::vector<RoundSummary> rounds;   ///< in order; of very many the first and the last ones
   int rounds_left_out = 0;            ///< between them
-  /// Of the last failed round, by local rank; only where they are to be kept.
+  /// The error files' contents of the last failed round, by local rank; only where they are to be
+  /// kept.
   std::map<int, std::string> error_files;
   std::vector<WorkerLogs> logs;  ///< of the last round, by local rank; empty: no log files
   /// The culprit's log file, with something in it: of its stderr, else of its stdout. Empty: none

@@ -62,7 +62,7 @@ struct RendezvousSettings {
   Endpoint endpoint;  ///< as the user gave it, with its port
   /// Further ports there: the service takes the first one that is free, the other nodes try all.
   std::vector<std::uint16_t> more_ports;
-  /// Of further rdzvd that share a journal with the one at the endpoint, each with its port.
+  /// Further rdzvd that share a journal with the one at the endpoint, each with its port.
   std::vector<Endpoint> more_endpoints;
   /// The nodes meet over etcd, and these endpoints are its members: the service is in agents of the
   /// job, which stand in etcd below this prefix. None: the service is at the endpoint.
@@ -114,8 +114,8 @@ struct AgentConfig {
   std::optional<PreflightSettings> preflight;  ///< none: it takes part without a check
   std::optional<ChaosPlan> chaos;              ///< none: nothing is broken on purpose
   machine::StopSettings stop;
-  machine::ContainmentLevel containment =
-      machine::ContainmentLevel::tree;  ///< which the warden has arranged
+  /// The level that the warden has arranged.
+  machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
 
   std::optional<RendezvousSettings> rendezvous;  ///< none: the job has this node only
   std::string boot_id;                           ///< of the running kernel; empty: not known
@@ -140,8 +140,7 @@ struct AgentConfig {
   LogSettings logs;
 
   std::string devices_variable = "CUDA_VISIBLE_DEVICES";  ///< workers see the devices it names
-  /// Of --gpus=free, `entry=UUID` each: before a restart they are waited for until nothing uses
-  /// them.
+  /// The GPUs of --gpus=free, `entry=UUID` each: a restart waits for them until nothing uses them.
   std::vector<std::string> claimed_gpus;
   bool virtual_local_rank = false;     ///< LOCAL_RANK is 0 everywhere
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1

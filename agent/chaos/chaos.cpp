@@ -52,7 +52,7 @@ void Chaos::round_ends(TimePoint now) {
 
 bool Chaos::over() const { return plan_.faults_max && strikes_ >= *plan_.faults_max; }
 
-/// Of several that are due at one time the first.
+/// The row that is due next; of several that are due at one time, the first.
 std::size_t Chaos::next_row() const {
   const auto sooner = [](const Row& a, const Row& b) { return a.next < b.next; };
   return static_cast<std::size_t>(std::min_element(rows_.begin(), rows_.end(), sooner) -

@@ -153,7 +153,6 @@ void Agent::describe_culprit_output(const proto::Verdict& verdict) {
   result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
 }
 
-/// Of the one that was the last.
 void Agent::describe_last_round() {
   const NodeRound& round = *machine_.round();
   result_.round = round.round.number;

@@ -16,8 +16,8 @@ namespace ddprun::agent {
 class JobSignals {
  public:
   struct Handlers {
-    std::function<void(const warden::SignalRecord&)>
-        signal;                         ///< a signal to the job, to the warden or to us
+    /// A signal to the job, to the warden or to us.
+    std::function<void(const warden::SignalRecord&)> signal;
     std::function<void()> child_ended;  ///< SIGCHLD
     std::function<void()> warden_died;
     std::function<void()> scheduler_ended;

@@ -21,8 +21,8 @@ class MembershipLink {
   /// Messages arrive in this order and once each. Never fails: a link that has lost its connection
   /// sends later what the core has not taken.
   virtual void send(proto::AgentMessage message) = 0;
-  /// The same with a WorkerFailed or Stopped. `round_began`: by this process's clock. Where there
-  /// are other nodes, the link tells it so that they can compare it with theirs
+  /// Sends a WorkerFailed or Stopped. `round_began`: by this process's clock. Where there are other
+  /// nodes, the link tells it so that they can compare it with theirs
   /// (rendezvous/client/job_clock.hpp).
   virtual void send(proto::AgentMessage message,
                     std::chrono::steady_clock::time_point round_began) = 0;

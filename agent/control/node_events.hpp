@@ -103,12 +103,13 @@ struct Notice {
 };
 /// Start the workers of the round, offer it a store and watch them.
 struct StartWorkers {};
-/// To the process group of every worker that runs.
+/// Send the signal to the process group of every worker that runs.
 struct SignalWorkers {
   int signal = 0;
 };
-/// The same, after a look at their conditions. Those that are suspended are continued, all of them
-/// where `resume` says so: they could not act on the signal.
+/// Send the signal to the process group of every worker that runs, after a look at their
+/// conditions. Those that are suspended are continued, all of them where `resume` says so: they
+/// could not act on the signal.
 struct StopWorkers {
   int signal = 0;
   bool resume = false;

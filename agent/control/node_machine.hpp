@@ -196,7 +196,7 @@ class NodeMachine {
   std::optional<Prepared> prepared_;  // for the next round
   std::optional<JobSignal> last_signal_;
   std::optional<int> leaving_;            // told by this signal to end
-  std::optional<int> leaves_once_clear_;  // likewise, while only leftovers of a success ran
+  std::optional<int> leaves_once_clear_;  // told so while only leftovers of a success ran
   std::string told_reason_;               // of the last round's end, to the user who waits
   bool has_rendezvous_ = false;
   bool is_spare_ = false;  // others run the round that is out

@@ -32,8 +32,8 @@ void NodeMachine::stop(Context& context) {
   begin_stop(context);
 }
 
-/// Of a round in which it never took part, because it had left; of one that it has reported the
-/// core knows.
+/// Answers for a round in which this node never took part, because it had left; what became of a
+/// round that it has reported, the core knows.
 void NodeMachine::answer_stop(Context& context) {
   const auto& stop = std::get<proto::Stop>(context.event);
   if (round_ && round_->round.number >= stop.round) return;

@@ -201,7 +201,7 @@ void Agent::add_ended(proto::Stopped& stopped) const {
   }
 }
 
-/// Of workers that did nothing but obey, and the stacks of those that were suspected meanwhile.
+/// Adds workers that did nothing but obey, and the stacks of those that were suspected meanwhile.
 void Agent::add_still_running(proto::Stopped& stopped, const ProgressPages& pages) const {
   const auto& stacks = suspects_.stacks();
   for (std::size_t i = 0; i < workers().size(); ++i) {

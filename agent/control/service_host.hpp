@@ -19,8 +19,8 @@ namespace ddprun::agent {
 /// Others can connect to the service there, and it has no secret.
 void warn_of_no_secret(const std::string& place);
 
-/// Of a service in this agent, for its job alone. `newcomers_max`: how many connections may have no
-/// session yet. Its lines go to the log of the context's thread.
+/// Settings for a service in this agent, for its job alone. `newcomers_max`: how many connections
+/// may have no session yet. Its lines go to the log of the context's thread.
 rdzv::ServiceServerSettings agent_service_settings(boost::asio::io_context& context,
                                                    const AgentConfig& config,
                                                    const OwnSecret& secret,

@@ -20,8 +20,8 @@ struct DiskSpace {
 /// enough. Pure.
 std::string shortage(const DiskSpace& space);
 
-/// The same of the file system of `folder`, with the folder's name before it; empty also where it
-/// can't be looked at.
+/// The shortage of space in the file system of `folder`, with the folder's name before it; empty
+/// also where it can't be looked at.
 std::string disk_shortage(const std::string& folder);
 
 }  // namespace ddprun::agent

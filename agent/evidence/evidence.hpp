@@ -22,15 +22,15 @@ struct WorkerObservation {
   std::string not_started;   ///< why it could not be started; empty: it was
   bool memory_kill = false;  ///< the kernel killed something of the round for memory
 
-  std::optional<std::chrono::nanoseconds> exception_at;  ///< its first line about the exception
-                                                         ///< that it has not outlived
+  /// Its first line about the exception that it has not outlived.
+  std::optional<std::chrono::nanoseconds> exception_at;
   std::string exception_message;
   bool exception_certain = true;     ///< false: the lines may be ordinary ones of its stdout
   bool exception_in_output = false;  ///< they came where its stdout and stderr are one stream
   std::optional<std::chrono::nanoseconds> error_file_at;  ///< when its error file was written
   std::string error_file_message;
-  std::optional<std::chrono::nanoseconds> hung_at;  ///< its last progress, where it was found to
-                                                    ///< hang
+  /// Its last progress, where it was found to hang.
+  std::optional<std::chrono::nanoseconds> hung_at;
   std::string hang_message;
   bool suspended = false;   ///< a signal held it when we began to stop the round
   bool all_silent = false;  ///< it hung as all did: none printed anything

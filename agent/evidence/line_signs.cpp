@@ -46,8 +46,8 @@ constexpr std::array<std::string_view, 6> kTimeOuts = {
     "waiting for clients", "watchdog caught collective operation timeout",
 };
 
-// The same of the bundled trainer (trainer/comm, trainer/nccl), which exits with 75 then. Other
-// programs may say such words of themselves, so they count in its error lines alone.
+// What the bundled trainer (trainer/comm, trainer/nccl) prints when a peer is lost; it exits with
+// 75 then. Other programs may say such words of themselves, so they count in its error lines alone.
 constexpr std::array<std::string_view, 5> kVictimsOfTrain = {
     "aborted by rank",
     "ended before it finished",

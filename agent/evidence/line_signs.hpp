@@ -29,8 +29,8 @@ class LineSigns {
   /// Python, and what it calls at its exit, write some.
   static constexpr std::chrono::seconds kTearDown{5};
   static constexpr int kTearDownLines = 20;
-  /// The same of stdout, where nothing tears down; one burst is a buffer that is flushed at the
-  /// end.
+  /// A worker that writes to stdout so long after an exception has outlived it, because nothing
+  /// tears down there; one burst is a buffer that is flushed at the end.
   static constexpr std::chrono::milliseconds kBurst{100};
 
   /// The lines are those of stdout, too: the worker goes on where its ordinary lines come in
@@ -68,10 +68,11 @@ class LineSigns {
     beginning,  ///< `Traceback (most recent call last):`; what went wrong comes later
     remark,     ///< what went wrong, unless something said it already
     exception,  ///< what went wrong, the last of a chain of exceptions
-    // The same without a traceback or a crash's own words: on stdout it may be an ordinary line.
+    // A remark or exception without a traceback or a crash's own words: on stdout it may be an
+    // ordinary line.
     lone_remark,
     lone_exception,
-    // Of a thread beside the main one; after the end of that one they are its consequence.
+    // Signs of a thread beside the main one; after the end of that one they are its consequence.
     thread_beginning,
     thread_message,
   };

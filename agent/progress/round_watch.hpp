@@ -44,7 +44,7 @@ class RoundWatch {
   /// Nothing is watched any more, and no helper program is left.
   void stop();
 
-  /// Of those with progress pages; none: none is watched.
+  /// The worker that is furthest behind, of those with progress pages; none: none is watched.
   [[nodiscard]] std::optional<proto::SlowestWorker> slowest(Clock::time_point round_began) const;
 
   /// The workers are stopped by Ctrl-Z, or go on.
@@ -85,7 +85,7 @@ class RoundWatch {
   std::uint64_t number_ = 0;  // of begin and stop; handlers of an older one do nothing
   std::chrono::nanoseconds period_{0};
 
-  // Of the round that is watched.
+  // Members for the round that is watched.
   const proto::Round* round_ = nullptr;
   const WorkerGroup* group_ = nullptr;
   std::optional<LookClock> clock_;
@@ -101,7 +101,7 @@ class RoundWatch {
   bool taking_stacks_ = false;
   bool reported_ = false;  // a hang; the round is about to be stopped for it
 
-  // Of the job.
+  // Members for the whole job.
   bool paused_ = false;
   std::chrono::nanoseconds without_pages_{0};  // all workers
   bool said_page_problem_ = false;

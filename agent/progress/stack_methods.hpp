@@ -42,8 +42,9 @@ struct FirstThread {
   std::size_t other_threads = 0;  ///< after these lines
 };
 
-/// Of what without_interpreter gave: the other threads of a Python process are mostly those of
-/// libraries, such as PyTorch's. Of other stacks all lines.
+/// Finds the first thread in what without_interpreter gave: the other threads of a Python process
+/// are mostly those of libraries, such as PyTorch's. In stacks of other processes all lines count
+/// as its.
 FirstThread first_thread_of_python(const std::vector<std::string>& stacks);
 
 /// Whether there is any frame of a stack in it.

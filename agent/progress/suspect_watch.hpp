@@ -40,7 +40,7 @@ class SuspectWatch {
   /// Ends everything, helper programs included.
   void stop();
 
-  /// Of the round, by local rank. Kept until forget().
+  /// Stacks that were taken in this round, by local rank. Kept until forget().
   [[nodiscard]] const std::map<int, std::vector<std::string>>& stacks() const { return stacks_; }
   void forget() { stacks_.clear(); }
 

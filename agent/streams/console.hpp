@@ -55,7 +55,7 @@ class Console {
   /// Lines of several sources that wait no longer.
   void add_folded(LineFold& fold, bool coloured, Clock::time_point now, LogBuffer& out);
 
-  /// The same for whole lines that end with newlines.
+  /// Appends to `out` what showing these lines takes: whole ones that end with newlines.
   void add_lines(int source, std::string_view prefix, std::string_view block, LogBuffer& out);
 
   /// The source prints a line. True: it is the state of its bar that was written before.
@@ -92,7 +92,7 @@ class Console {
   /// Ends an unfinished line and takes bars off the screen, so that something else can be written.
   void end_line(LogBuffer& out);
 
-  /// The same at a pause or the end: what passes as it is stays as it is.
+  /// Prepares for a pause or the end: what passes as it is stays as it is.
   void leave(LogBuffer& out) {
     if (!passes_) end_line(out);
   }

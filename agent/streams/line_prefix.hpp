@@ -20,7 +20,7 @@ inline constexpr std::string_view kRankPrefix = "[rank${rank}] ";
 /// order.
 std::string ranks_prefix(const std::vector<int>& ranks, bool coloured);
 
-/// Of one worker in one round.
+/// What a template's fields stand for, for one worker in one round.
 struct PrefixValues {
   int rank = 0;
   int local_rank = 0;

@@ -35,7 +35,7 @@ class LiveRows {
   static constexpr std::chrono::milliseconds kBarRests{20};
   /// A finished row that nothing has come back to for so long is final.
   static constexpr std::chrono::milliseconds kSettle{300};
-  /// The same of one that something did come back to before.
+  /// How long a row stays open that something did come back to before.
   static constexpr std::chrono::seconds kSettleDrawn{2};
 
   /// The width of the worker's terminal; 0: it has none. A bar that is longer is cut there.

@@ -24,7 +24,7 @@ enum class LogPolicy {
   block,      ///< wait: the workers wait, too
 };
 
-/// Of files that pass through us.
+/// How files that pass through us are cut into parts.
 struct RotationSettings {
   std::uint64_t bytes_max = 0;  ///< of one part; 0: no cap
   int keep = 1;                 ///< how many older parts stay

@@ -25,7 +25,7 @@ inline constexpr std::size_t kLogQueueBytesMax = std::size_t{8} << 20;
 /// More queues' room has what the pipes of dead workers hold, which is read without waiting: 64 MiB
 /// are about what the kernel gives the pipes of one user.
 inline constexpr std::size_t kQueuesAtMost = 8;
-/// Of lines of ddprun's own, which have room in a queue of any length.
+/// Room for lines of ddprun's own in a queue of any length.
 inline constexpr std::size_t kOwnBytesMax = 64 * 1024;
 
 struct LogWriterSettings {
@@ -47,9 +47,9 @@ enum class LogOrigin { workers, ours };
 /// How badly bytes are wanted, whatever becomes of them here.
 enum class LogUrgency {
   usual,
-  evidence,    ///< they may show which worker failed: for them there is a second queue's room
-  round_over,  ///< their worker has ended: a console is not waited for, for files in finite
-               ///< time
+  evidence,  ///< they may show which worker failed: for them there is a second queue's room
+  /// Their worker has ended: a console is not waited for, for files in finite time.
+  round_over,
 };
 
 class LogWriter {
@@ -152,7 +152,8 @@ class LogWriter {
   static void keep_spare(State& state, LogBuffer bytes);
 
   std::shared_ptr<State> state_;
-  // Of the callers, while the answer is no; those with evidence have a patience of their own.
+  // How long the callers have waited, while the answer is no; those with evidence have a patience
+  // of their own.
   struct Waiting {
     std::optional<Clock::time_point> since;
     std::uint64_t taken_before = 0;

@@ -37,11 +37,11 @@ struct OutputSource {
   std::optional<int> folds_as;    ///< its rank: lines that others print, too, are shown once
   bool verbatim = false;          ///< as it comes: no lines, no prefixes, every byte at once
   std::shared_ptr<LogFile> file;  ///< gets every byte as the worker wrote it; null: none
-  std::shared_ptr<LogFile>
-      filtered_file;  ///< gets the lines with one of `filters`, with their prefix
+  /// Gets the lines with one of `filters`, with their prefix.
+  std::shared_ptr<LogFile> filtered_file;
   std::shared_ptr<const std::vector<std::string>> filters;  ///< needed with filtered_file
   std::shared_ptr<std::atomic<std::uint64_t>> bytes_read;   ///< kept up to date; null: not counted
-  std::shared_ptr<UnreadStreams> unread;  ///< the same, for all streams of its worker
+  std::shared_ptr<UnreadStreams> unread;  ///< as `bytes_read`, for all streams of its worker
 
   [[nodiscard]] bool shows_lines() const { return to_console && !verbatim; }
 };

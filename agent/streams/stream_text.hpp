@@ -37,7 +37,7 @@ class StreamText {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Of a worker's pseudo-terminal. Its width may change.
+  /// The bytes are those of a worker's pseudo-terminal. Its width may change.
   void set_terminal(int columns) {
     terminal_ = true;
     rows_.set_columns(columns);

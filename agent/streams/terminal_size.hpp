@@ -11,8 +11,8 @@ struct TerminalSize {
   int rows = 0;
 };
 
-/// Of the terminal that `fd` is; 0 x 0 where it is none, has no size, or cannot move its cursor
-/// (`TERM=dumb`).
+/// The size of the terminal that `fd` is; 0 x 0 where it is none, has no size, or cannot move its
+/// cursor (`TERM=dumb`).
 TerminalSize drawing_size(int fd);
 
 /// Whether all that reaches the terminal `fd` comes through us: `other`, our second output, is no

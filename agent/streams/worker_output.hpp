@@ -99,7 +99,7 @@ class WorkerOutput {
   /// `flush`.
   [[nodiscard]] bool last_lines_in_sight(proto::RoundNumber round, int local_rank) const;
 
-  /// Of console and files together. Exact after `flush`.
+  /// Bytes that console and files together have lost. Exact after `flush`.
   [[nodiscard]] std::uint64_t dropped_bytes() const {
     return stdout_writer_.dropped_bytes() + stderr_writer_.dropped_bytes() +
            file_writer_.dropped_bytes();

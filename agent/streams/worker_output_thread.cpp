@@ -251,7 +251,7 @@ void WorkerOutput::hand_over(LogWriter& writer, const std::shared_ptr<ByteOutput
   }
 }
 
-/// Of a stderr; else null. Called under the lock.
+/// The tail of a stderr, or null for another stream. Called under the lock.
 StreamTail* WorkerOutput::tail_of(const OutputStream& stream) {
   if (!stream.source.standard_error) return nullptr;
   StreamTail& tail = tails_[{stream.source.round, stream.source.local_rank}];

@@ -9,12 +9,12 @@
 namespace ddprun::agent {
 namespace {
 
-// Of the whole agent: its threads' epolls and eventfds, the listening socket, our own output opened
-// once more, both ends of the pipes of the worker that is being started; at the end walks through
-// /proc, error files, a helper program's pipes.
+// What the agent itself opens: its threads' epolls and eventfds, the listening socket, our own
+// output opened once more, both ends of the pipes of the worker that is being started; at the end
+// walks through /proc, error files, a helper program's pipes.
 constexpr std::uint64_t kAgentFiles = 32;
 constexpr std::uint64_t kStoreClientsLeast = 8;  // a part of them
-// Of strangers at the rendezvous; as many as it takes where nothing is scarce.
+// Connections of strangers at the rendezvous; as many as it takes where nothing is scarce.
 constexpr std::uint64_t kStrangersLeast = 2;
 constexpr std::uint64_t kStrangersMost = 1'024;
 // With so many more than needed, those that are open are not counted.
@@ -35,7 +35,7 @@ std::uint64_t files_of(const StreamSettings& stream, bool may_be_hidden) {
   return 0;
 }
 
-/// Of the connections for which there are descriptors.
+/// How many of the connections for which there are descriptors strangers may take.
 std::uint64_t strangers_share(std::uint64_t connections) {
   return std::clamp(connections / 4, kStrangersLeast, kStrangersMost);
 }
