@@ -24,7 +24,8 @@ struct ClusterNode {
   std::optional<FromVariable<int>> node_rank;
   std::optional<FromVariable<std::string>> first_host;  ///< where the nodes can meet
   bool rank0_is_first_host = false;
-  /// Of the service at `first_host`, which has rank 0 then, as in torchrun's static rendezvous.
+  /// The port of the service at `first_host`, which has rank 0 then, as in torchrun's static
+  /// rendezvous.
   std::optional<FromVariable<std::uint16_t>> master_port;
   std::optional<FromVariable<std::string>> run_id;
   std::optional<FromVariable<int>> workers;

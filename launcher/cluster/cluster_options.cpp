@@ -26,7 +26,7 @@ class ClusterOptions {
     LaunchOptions& options = choice_.options;
     const bool is_alone = node_.nodes && node_.nodes->value < 2;
     if (!options.nodes.given && node_.nodes && !is_alone) take_nodes();
-    // Of a process that was started alone its number says nothing about others.
+    // The number of a process that was started alone says nothing about others.
     if (options.nodes.max > 1 && !is_alone) {
       take_rank();
       take_run_id();

@@ -13,7 +13,7 @@ struct Names {
   std::string_view size;
   std::string_view rank;
   std::string_view local_size;  // empty: it has none
-  std::string_view local_rank;  // likewise
+  std::string_view local_rank;  // empty: it has none
   std::string_view one_each;    // what to type for one process on each node
 };
 

@@ -22,7 +22,7 @@ std::optional<std::string> either(const Environment& environment, std::string_vi
   return value ? value : lookup(environment, old_name);
 }
 
-/// Of a script that sbatch has started, or a shell of salloc.
+/// What is known in a script that sbatch has started, or in a shell of salloc.
 ClusterNode no_step(const Environment& environment) {
   ClusterNode node;
   const long long nodes = slurm_nodes(environment);

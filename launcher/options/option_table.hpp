@@ -14,8 +14,8 @@
 namespace ddprun::launcher {
 
 enum class ValueType {
-  flag,  ///< no value on the command line; from a variable an integer (non-zero is on), true, yes,
-         ///< ...
+  /// No value on the command line; from a variable an integer (non-zero is on), true, yes, ...
+  flag,
   integer,          ///< any sign
   count,            ///< an integer, 0 or more
   count_or_word,    ///< an integer, 1 or more, or one of `choices`
@@ -25,7 +25,7 @@ enum class ValueType {
   optional_choice,  ///< `--x` alone means the first of `choices`, `--x=v` one of them
   optional_topic,   ///< `--x` alone is an empty text, `--x=v` a topic of the help
   seconds,          ///< a decimal number, 0 or more; seconds, or with a unit ms, s, m, h
-  seconds_or_word,  ///< the same, or one of `choices`
+  seconds_or_word,  ///< as `seconds`, or one of `choices`
 };
 
 /// Headings of the help, in this order.
@@ -53,13 +53,13 @@ struct OptionRow {
   std::string_view refused = {};  ///< words, `a|b`, that other launchers take, and
   std::string_view why_refused = {};
   OptionGroup group = OptionGroup::ourselves;
-  std::string_view placeholder =
-      {};  ///< `N`; empty for flags, and for choices (they are shown themselves)
+  /// `N`; empty for flags, and for choices (they are shown themselves).
+  std::string_view placeholder = {};
   std::string_view help = {};           ///< one line, no full stop
   std::string_view more = {};           ///< further sentences for the man page
   std::string_view default_value = {};  ///< given to the accessors; empty: none
-  std::string_view default_text =
-      {};  ///< shown instead of default_value; both empty: nothing is shown
+  /// Shown instead of default_value; both empty: nothing is shown.
+  std::string_view default_text = {};
   std::string_view no_effect = {};  ///< not empty: accepted, and a warning gives this reason
   std::string_view example = {};    ///< a whole command line, `ddprun --nproc-per-node=4 train.py`
   bool ends = false;                ///< --help and the like: the rest of the line is not looked at
@@ -81,7 +81,7 @@ class RowRef {
   std::size_t place_ = 0;
 };
 
-/// The same of a row that has one of these types: another row does not compile either.
+/// A row that has one of these types: another row does not compile.
 template <ValueType... types>
 class TypedRef : public RowRef {
  public:

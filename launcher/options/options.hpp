@@ -48,8 +48,8 @@ struct ProcessCount {
 /// --gpus before the machine was looked at.
 struct GpuSelection {
   enum class Kind { all, none, list, free } kind = Kind::all;
-  std::vector<int>
-      list;       ///< places in the list of visible GPUs, each at most once; only for Kind::list
+  /// Places in the list of visible GPUs, each at most once; only for Kind::list.
+  std::vector<int> list;
   int count = 0;  ///< only for Kind::free: how many; 0: as many as there are
   bool given = false;
   std::string spelling{};  ///< as typed, with the value; empty: not given

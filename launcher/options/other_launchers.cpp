@@ -20,7 +20,7 @@ struct Renamed {
   std::string_view before = {};  ///< stands before the value here
 };
 
-// Of torch.distributed, accelerate, deepspeed, mpirun, horovodrun, srun, and what is guessed.
+// Options of torch.distributed, accelerate, deepspeed, mpirun, horovodrun, srun, and guesses.
 constexpr std::array kRenamed = {
     Renamed{"num-processes", "nproc-per-node"},
     Renamed{"num-procs", "nproc-per-node"},

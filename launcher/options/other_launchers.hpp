@@ -16,8 +16,9 @@ bool may_be_value_of(std::string_view name, std::string_view word);
 /// known. Empty: no launcher's option.
 std::string instead_of_option(std::string_view name, std::string_view value);
 
-/// The same for a PROGRAM that was not found: a word such as `launch` of `accelerate launch`, and
-/// `help` or `version`, which are commands of other programs.
+/// What to type instead of a PROGRAM that was not found: a word such as `launch` of `accelerate
+/// launch`, and `help` or `version`, which are commands of other programs. The rest of a sentence;
+/// empty: no launcher's word.
 std::string instead_of_command(std::string_view word);
 
 /// Why a PROGRAM that is torchrun is refused: people type ddprun before a command line that they

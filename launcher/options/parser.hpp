@@ -34,7 +34,8 @@ class ParsedCommandLine {
   [[nodiscard]] bool flag(FlagRef row) const;
   /// Empty when there is neither a value nor a default.
   [[nodiscard]] std::optional<long long> integer(IntegerRef row) const;
-  /// The same, 0 where there is none; more than `limit` is a usage error.
+  /// An integer, 0 where there is neither a value nor a default; more than `limit` is a usage
+  /// error.
   [[nodiscard]] Outcome<int> integer_up_to(IntegerRef row, long long limit) const;
   /// Empty for a word, too.
   [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(SecondsRef row) const;

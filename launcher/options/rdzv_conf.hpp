@@ -22,7 +22,7 @@ struct RdzvConf {
   std::vector<std::string> warnings;  ///< to print once: unknown keys, with the nearest known one
 
   [[nodiscard]] std::optional<std::string> value(std::string_view key) const;
-  /// Of a known key, so it has the right form.
+  /// The value of a known key, so it has the right form.
   [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(std::string_view key) const;
   [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
 };

@@ -15,7 +15,7 @@ namespace ddprun::launcher {
 /// up: it asks several times in each lease.
 struct RdzvTimes {
   std::optional<std::chrono::nanoseconds> join_timeout;  ///< none: the usual one
-  std::optional<std::chrono::nanoseconds> last_call;     ///< the same
+  std::optional<std::chrono::nanoseconds> last_call;     ///< none: the usual one
   std::chrono::nanoseconds lease{0};                     ///< how long a node may be silent
   std::chrono::nanoseconds lost_timeout{0};              ///< how long the rendezvous may
   std::vector<std::string> warnings;  ///< values that count otherwise than they were typed

@@ -9,8 +9,8 @@ namespace ddprun::launcher {
 
 struct SignalList {
   std::vector<int> signals;  ///< each once, in the order given
-  std::vector<std::string>
-      warnings;         ///< to print once: names that mean nothing, signals that cannot be handled
+  /// To print once: names that mean nothing, signals that cannot be handled.
+  std::vector<std::string> warnings;
   std::string unknown;  ///< the first name that means nothing; empty: there is none
 };
 

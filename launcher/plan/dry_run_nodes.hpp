@@ -28,7 +28,7 @@ nlohmann::ordered_json cluster_json(const LaunchPlan& plan);
 /// How the nodes meet; empty: there is one.
 DryRunRows nodes_rows(const LaunchPlan& plan);
 
-/// The same, of a plan with a rendezvous. Never the secret itself.
+/// How the nodes meet, for a plan with a rendezvous. Never the secret itself.
 nlohmann::ordered_json rendezvous_json(const LaunchPlan& plan);
 
 }  // namespace ddprun::launcher

@@ -45,14 +45,15 @@ struct LaunchPlan {
   LogFolderPlan log_folder;
   ReportPlan report;
   ClusterUse cluster;  ///< what the scheduler has said in place of options
-  /// Of scheduler_processes(): the job ends when an ancestor of ours with such a name does.
+  /// Names from scheduler_processes(): the job ends when an ancestor of ours with such a name does.
   std::vector<std::string> scheduler_processes;
   /// Dry runs of several nodes: which node would serve the rendezvous, as names resolve now. None:
   /// the endpoint's name does not resolve.
   std::optional<rdzv::HostingChoice> hosting;
   /// Complete but for what is made at the start: `log_folder` and `run_directory`.
   agent::AgentConfig agent;
-  /// Likewise; and `title_room` is main's.
+  /// Complete but for what main adds at the start: `run_directory`, `title_room` and the work
+  /// beside.
   warden::WardenSettings warden;
 
   /// Lines to print once on stderr before anything starts, in this order: what the user should

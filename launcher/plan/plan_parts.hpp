@@ -35,7 +35,7 @@ Outcome<void> take_secret(const LaunchOptions& options, const Environment& envir
 Outcome<void> take_tls(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
                        agent::RendezvousSettings& settings);
 
-/// The same for several nodes.
+/// Where the nodes of a job with several meet.
 Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
                               const Probes& probes, LaunchPlan& plan);
 

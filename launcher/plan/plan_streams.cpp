@@ -40,7 +40,7 @@ StreamSettings stream_settings(bool redirected, bool teed, bool shown, bool capp
   return {shown ? otherwise : StreamMode::null, shown, false};
 }
 
-/// Of a stderr that is not shown the verdict still wants the last lines.
+/// A stderr that is not shown is read, too: the verdict wants its last lines.
 StreamSettings stderr_settings(StreamSettings stream) {
   if (stream.mode == StreamMode::null) stream.mode = StreamMode::pipe;
   return stream;
@@ -80,7 +80,7 @@ void warn_of_missing_ranks(const StreamMap& map, const char* option, LaunchPlan&
   }
 }
 
-/// The same for the options that choose the ranks to show.
+/// Warns where the ranks that are to be shown do not exist.
 void warn_of_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
   const auto workers = static_cast<int>(plan.agent.workers.size());
   const auto warn = [&](const std::string& spelling, const char* kind, int missing, bool any) {

@@ -8,7 +8,7 @@
 
 namespace ddprun::launcher {
 
-/// Of recoveries; there is at least one.
+/// How long recoveries took; there is at least one.
 struct RecoveryTimes {
   std::chrono::nanoseconds median{0};
   std::chrono::nanoseconds p90{0};

@@ -124,7 +124,7 @@ std::string alike_text(const agent::AgentResult& result, const proto::Verdict& v
   const bool words =
       !culprit.error.empty() || !culprit.evidence.text.empty() || !culprit.last_lines.empty();
   std::string how = "failed the same way";
-  // Of silent ones no more is known than how they ended.
+  // Nothing is known of workers without words but how they ended.
   if (!words) how = (culprit.exit.by_signal ? "were " : "") + describe(culprit.exit);
   const auto count = verdict.alike.size() + 1;
   if (static_cast<int>(count) == result.world_size) {
@@ -293,7 +293,7 @@ std::string success_line(const agent::AgentResult& result) {
                      describe(result.before_last_round));
 }
 
-/// Of a job that was asked to end, where workers did not just die of the signal.
+/// How many workers did not just die of the signal, in a job that was asked to end.
 std::string exited_by_themselves_text(const agent::AgentResult& result) {
   const int own = exited_by_themselves(result);
   if (own == 0) return "";

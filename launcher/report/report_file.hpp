@@ -13,7 +13,7 @@ struct ReportFileResult {
   bool to_stderr = false;
 };
 
-/// Of such an error, for people.
+/// The error of a ReportFileResult, for people.
 std::string why_not_written(int error);
 
 /// Empties the file, or makes it, so that a report of an earlier job does not outlive one that is

@@ -166,7 +166,7 @@ bool is_unknown(const proto::WorkerFailure& failure, const std::string& option) 
   });
 }
 
-/// Of a program that does not know one of its arguments.
+/// Tells of an option of ddprun that stands behind a program which does not know it.
 std::string about_misplaced_option(const proto::WorkerFailure& failure,
                                    const proto::ProgramFacts& facts) {
   for (const std::string& typed : facts.arguments) {

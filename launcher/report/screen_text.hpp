@@ -7,7 +7,7 @@
 
 namespace ddprun::launcher {
 
-/// Of one text in a report.
+/// How much of one text a report shows.
 inline constexpr std::size_t kTextBytesShown = 400;
 
 /// The text as one line of at most `bytes_max` bytes, and three more where it was cut: `...`.

@@ -37,7 +37,7 @@ using namespace std::chrono_literals;
 constexpr auto kPlanLimit = 60s;
 constexpr auto kWriteLimit = 10s;
 
-/// Of the first process, once it has begun: sshd leaves the socket behind.
+/// Ends the first process, once it has begun: sshd leaves the socket behind.
 [[noreturn]] void end_without_plan(int code, const std::string& socket) {
   unlink(socket.c_str());
   _exit(code);

@@ -53,8 +53,8 @@ struct NodePlan {
 std::string encode(const NodePlan& plan);
 /// `body` is what follows the line that tells the length. The error is why it is no plan.
 boost::system::result<NodePlan, std::string> decode_plan(std::string_view body);
-/// Of the line in front of the plan, without its end: how many bytes follow. None: it is no such
-/// line, or too many.
+/// How many bytes follow the line in front of the plan, which is given without its end. None: it is
+/// no such line, or too many follow.
 std::optional<std::size_t> plan_bytes(std::string_view line);
 
 /// Behind the plan, for each signal to the job.

@@ -29,7 +29,7 @@ class WholeLines {
 /// The host's stderr. The greeting comes there, too, because the two streams have no common order.
 class NodeErrors {
  public:
-  /// Of what is printed in front of the greeting, the end is kept.
+  /// What is printed in front of the greeting is kept up to so much of its end.
   static constexpr std::size_t kBannerBytesMax = 8 * 1024;
 
   /// Lines that are whole now: of ddprun there and its workers.

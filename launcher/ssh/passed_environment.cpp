@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 41> kPassed = {
     "DDPRUN_*",
 };
 
-/// Of the launcher itself, or of a job around it.
+/// Never passed on: variables of the launcher itself, or of a job around it.
 constexpr std::array<std::string_view, 8> kKept = {
     "DDPRUN_SSH",   "DDPRUN_SECRET_FILE",   "DDPRUN_SOCKET",         "DDPRUN_ROUND",
     "DDPRUN_EPOCH", "DDPRUN_PROGRESS_FILE", "DDPRUN_MAX_WORLD_SIZE", "TORCHELASTIC_ERROR_FILE",

@@ -37,7 +37,7 @@ struct SshFacts {
   std::string folder;                ///< empty: deleted
   std::string own_path;              ///< of this program; empty: not known
   std::string random;                ///< at least 128 bits, as letters and digits; for names
-  std::string secret;                ///< likewise
+  std::string secret;                ///< at least 128 bits, as letters and digits
   std::string new_run_id;
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
@@ -53,7 +53,7 @@ NodePlan plan_for(const SshLaunch& launch, std::size_t host);
 
 /// --dry-run: what would be started, ends with a newline.
 std::string ssh_dry_run_text(const SshLaunch& launch);
-/// The same as one JSON object, ends with a newline.
+/// What would be started, as one JSON object; ends with a newline.
 std::string ssh_dry_run_json(const SshLaunch& launch);
 
 /// On a host: the options of the launcher's command line, as they are for this node. `addr` is

@@ -15,7 +15,7 @@ std::string help_text();
 /// One group, section or option.
 TopicHelp help_on(std::string_view topic);
 
-/// The same for the word behind --help; empty: it is no topic, as in `ddprun --help train.py`.
+/// The help on the word behind --help; empty: it is no topic, as in `ddprun --help train.py`.
 std::string help_on_next_word(std::string_view word);
 
 /// The end of the help where the word behind --help is another program of ddprun, which may be
