@@ -22,9 +22,9 @@ struct Range {
 
 enum class CommStatus {
   done,
-  aborted,    ///< a peer is gone, gave up on one (its wait timed out), or called abort()
-  timed_out,  ///< the deadline passed while a peer was still alive; the rest of the group is
-              ///< aborted
+  aborted,  ///< a peer is gone, gave up on one (its wait timed out), or called abort()
+  /// The deadline passed while a peer was still alive; the rest of the group is aborted.
+  timed_out,
 };
 
 struct [[nodiscard]] CommResult {

@@ -33,20 +33,21 @@ struct CommOptions {
   /// In which type gradients go to other ranks. Others than fp32: only over GPUs, in a chain.
   Precision grad_comm = Precision::fp32;
   std::vector<Range> statistics = {};  ///< of the arena, by rising offset: always summed as floats
-  std::string group =
-      "comm/0";  ///< prefix of the keys in the exchange; distinct for every round and restart
-  std::function<void(CommPhase, int bucket)> on_phase =
-      {};                    ///< for fault tests; not called when empty
-  Device* device = nullptr;  ///< the arenas are in its memory; null: the host's. Several ranks with
-                             ///< one need NCCL (trainer/nccl)
+  /// Prefix of the keys in the exchange; distinct for every round and restart.
+  std::string group = "comm/0";
+  /// For fault tests; not called when empty.
+  std::function<void(CommPhase, int bucket)> on_phase = {};
+  /// The arenas are in its memory; null: the host's. Several ranks with one need NCCL
+  /// (trainer/nccl).
+  Device* device = nullptr;
 };
 
 struct CommSetup {
   std::unique_ptr<Communicator> communicator{};  ///< null unless result.ok()
   CommResult result{};                           ///< what went wrong; `detail` says what to do
-  bool refused = false;  ///< these options can never work (several hosts, unlike configurations): a
-                         ///< usage error
-  std::string how{};     ///< over NCCL: "NCCL 2.28.9 with plain buffers"
+  /// These options can never work (several hosts, unlike configurations): a usage error.
+  bool refused = false;
+  std::string how{};      ///< over NCCL: "NCCL 2.28.9 with plain buffers"
   std::string warning{};  ///< why this rank keeps all from a faster way
 };
 

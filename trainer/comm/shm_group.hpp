@@ -44,8 +44,8 @@ struct Member {
 struct ShmGroup {
   std::vector<Member> members;  // by rank
   Word64* chunk_words = nullptr;
-  bool crowded =
-      false;  ///< there are more ranks than processors: spinning would keep a peer from running
+  /// There are more ranks than processors: spinning would keep a peer from running.
+  bool crowded = false;
 };
 
 struct GroupSetup {

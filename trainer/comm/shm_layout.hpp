@@ -58,14 +58,14 @@ struct RankBlock {
   std::uint64_t cpu_mask[kCpuMaskWords];  // where this rank may run
 
   alignas(64) Word64 started;  // last ticket with a range final in all arenas of this rank
-  alignas(64) Word64
-      posted;  // last round of a collective that this rank has entered, with its staging filled
+  // Last round of a collective that this rank has entered, with its staging filled.
+  alignas(64) Word64 posted;
   alignas(64) Word64 consumed;  // last round of which this rank needs the staging no more
   alignas(64) Word32 doorbell;  // futex; rises when a rank rings
   Word32 asleep;                // 1 while this rank may be in futex wait: ring it after a change
   alignas(64) Word32 left;      // 1: this rank has destroyed its communicator
 
-  // Of rank 0's block only: one abort for all.
+  // Used in rank 0's block only: one abort for all.
   alignas(64) Word64 abort_word;  // 0, or an AbortRecord; the first one stays
   Word32 reason_written;          // 1 when `reason` may be read
   char reason[kReasonBytes];      // NUL-terminated
@@ -119,8 +119,8 @@ struct Chunks {
 
 /// Offsets in a segment, in bytes.
 struct SegmentLayout {
-  std::size_t chunk_words =
-      0;                    ///< rank 0 only: kStartedMax rows of world_size * kChunksPerRank words
+  /// Rank 0 only: kStartedMax rows of world_size * kChunksPerRank words.
+  std::size_t chunk_words = 0;
   std::size_t staging = 0;  ///< two halves
   std::size_t arenas = 0;   ///< one after another, each a whole number of pages
   std::size_t arena_stride = 0;

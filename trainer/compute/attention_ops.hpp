@@ -7,7 +7,7 @@
 
 namespace ddprun::trainer {
 
-/// Of one row of scores x: all that backward needs to compute its probabilities again.
+/// What backward needs of one row of scores x to compute its probabilities again.
 struct SoftmaxRow {
   float largest;     ///< max x
   float reciprocal;  ///< 1 / sum exp(x - largest)

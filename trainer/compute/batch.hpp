@@ -30,7 +30,7 @@ struct Batch {
   StoredRows stored_masks = {};               ///< instead of `mask_bytes`
   StoredRows stored_tokens = {};              ///< instead of `tokens`
 
-  // Of pixels and of masks as bytes, without where they go.
+  // Pixels, and masks as bytes, without where they go.
   [[nodiscard]] InputImages pixel_images() const {
     return {.pixels = pixels,
             .tables = tables,

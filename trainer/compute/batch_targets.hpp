@@ -9,7 +9,7 @@
 
 namespace ddprun::trainer {
 
-/// Of the device's memory, for one sample.
+/// Bytes of the device's memory for the targets of one sample.
 std::size_t target_bytes(const Graph& graph);
 
 /// Adds those of `batch`, which has pass.count samples, to what a pass reads, and points the pass

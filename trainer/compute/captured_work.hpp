@@ -20,15 +20,15 @@ class Capture {
   /// A kind of shard has some 1500 nodes of a U-Net over a ResNet-101, 1300 of textclf large.
   static constexpr std::size_t kNodesMost = 16'384;
 
-  /// Of a device that can capture. It outlives this. Once `nodes_most` nodes are kept, nothing
-  /// further is captured.
+  /// Captures work of the device, which outlives this, if that can capture. Once `nodes_most` nodes
+  /// are kept, nothing further is captured.
   Capture(Device& device, bool is_wanted, std::size_t nodes_most = kNodesMost)
       : device_(device), is_on_(is_wanted && device.can_capture()), nodes_most_(nodes_most) {}
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
   [[nodiscard]] bool is_on() const { return is_on_; }
-  /// Of a failure, in the device's words, once; else empty.
+  /// A failure in the device's words, once; else empty.
   [[nodiscard]] std::string take_failure();
   /// True once, after some work was not captured because there is too much of it.
   [[nodiscard]] bool take_limit();

@@ -50,7 +50,7 @@ void check_rows(const StoredRows& stored) {
       throw std::logic_error("a sample beyond its set");
 }
 
-/// Of one sample in batch.pixels.
+/// The size of one sample in batch.pixels.
 std::size_t stored_size(const Graph& graph, const Batch& batch) {
   const ActivationShape& sample = graph.layers().front().output;
   if (batch.windows.empty()) return sample.count();

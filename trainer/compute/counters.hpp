@@ -78,8 +78,8 @@ DDPRUN_HOST_DEVICE inline void count_loss(Counters& counters, double loss, std::
 double mean_loss(const Counters& counters);
 /// 0 to 1; 0 of no samples.
 double accuracy(const Counters& counters);
-/// Of the pixels that were predicted and those of the mask, the share that is both: 0 to 1; 0 where
-/// there were neither, so that samples without any mask are no success.
+/// The share of the pixels in prediction or mask that are in both: 0 to 1; 0 where there were none,
+/// so that samples without any mask are no success.
 double intersection_over_union(const Counters& counters);
 
 }  // namespace ddprun::trainer

@@ -114,7 +114,7 @@ class Device {
   virtual void copy_in(std::span<const std::byte> host, void* to) = 0;
   /// Waits until it is done.
   virtual void copy_out(const void* from, std::span<std::byte> host) = 0;
-  /// The same, floats of the host to storage.
+  /// Copies floats of the host to storage; `host` may be written again at once.
   virtual void copy_in(Storage storage, std::span<const float> host, void* to) = 0;
   /// Zeros.
   virtual void clear(std::span<std::byte> memory) = 0;

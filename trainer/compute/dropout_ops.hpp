@@ -14,8 +14,8 @@ namespace ddprun::trainer {
 /// The probability of dropping an element, and the factor of one that is kept.
 struct DropoutRate {
   float probability;
-  float scale;  ///< 1 / (1 - probability), 0 where nothing is kept; in double until the end, as
-                ///< PyTorch computes it
+  /// 1 / (1 - probability), or 0 where nothing is kept; computed in double, as PyTorch does.
+  float scale;
 };
 
 /// `probability` in [0, 1].

@@ -26,7 +26,7 @@ struct NormBlock {
   std::uint32_t count = 0;  ///< at most kNormLanes * kNormRows
 };
 
-/// Of all weights; statistics have no gradients.
+/// The blocks of all weights; statistics have no gradients.
 std::vector<NormBlock> norm_blocks(const std::vector<Parameter>& parameters);
 
 /// Sums that are left of `count` after one more round.
@@ -34,7 +34,7 @@ DDPRUN_HOST_DEVICE constexpr std::size_t norm_runs(std::size_t count) {
   return (count + kNormRun - 1) / kNormRun;
 }
 
-/// Of lane `lane` of a block; its squares are exact in double.
+/// The sum of lane `lane` of a block; its squares are exact in double.
 DDPRUN_HOST_DEVICE inline double sum_squares(const float* block, std::size_t count,
                                              std::size_t lane) {
   double sum = 0;
@@ -43,7 +43,7 @@ DDPRUN_HOST_DEVICE inline double sum_squares(const float* block, std::size_t cou
   return sum;
 }
 
-/// Of the sums in run `run`.
+/// The sum of the sums in run `run`.
 DDPRUN_HOST_DEVICE inline double sum_run(const double* sums, std::size_t count, std::size_t run) {
   const std::size_t begin = run * kNormRun;
   const std::size_t end = begin + kNormRun < count ? begin + kNormRun : count;

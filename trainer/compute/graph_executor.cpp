@@ -173,7 +173,7 @@ void GraphExecutor::feed(const Batch& batch, int shard) {
   in_layer(graph_, 0, "inputs", [&] { device_.feed(inputs); });
 }
 
-/// Of all samples of the pass, with those that are missing.
+/// Bytes of the images of all samples of the pass, with those that are missing.
 std::size_t GraphExecutor::image_bytes() const {
   return static_cast<std::size_t>(current_->batch) * graph_.layers().front().output.count() *
          bytes_of(storage_);

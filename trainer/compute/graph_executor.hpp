@@ -43,8 +43,8 @@ class GraphExecutor {
     int batch = 1;  ///< the most samples that are asked for
     Precision precision = Precision::fp32;
     int threads = 1;  ///< of the CPU, where that is the device
-    /// Of compute(), and of evaluate() with counters; outlives the executor; null: as one that is
-    /// off.
+    /// Captures compute(), and evaluate() with counters; outlives the executor; null: as one that
+    /// is off.
     Capture* capture = nullptr;
     std::vector<std::size_t> cuts{};  ///< see compute()
   };
@@ -71,7 +71,7 @@ class GraphExecutor {
   /// count. So a sample's loss does not depend on how many others there are. `turn`: the number of
   /// the batch in its set; Counters::first_not_finite is then the sample's place in the set.
   void evaluate(const Batch& batch, const Weights& weights, int turn = 0);
-  /// The same with loss(), captured in one piece where capture is on.
+  /// Does evaluate() and loss(), captured in one piece where capture is on.
   void evaluate(const Batch& batch, const Weights& weights, int turn, Counters& counters);
 
   /// Adds what the samples of the pass came to.
@@ -80,14 +80,14 @@ class GraphExecutor {
   /// memory. Before backward(). Waits for the device.
   void copy_logits(std::span<float> to) const;
 
-  /// Of the mean loss of the batch times the state's loss scale / V. Overwrites the arena or adds
-  /// to it, and calls `final_up_to(end)` with rising element offsets as they become final, at last
-  /// with the size. Padding between parameters gets zeros, or stays.
+  /// Computes the gradient of the mean loss of the batch times the state's loss scale / V.
+  /// Overwrites the arena or adds to it, and calls `final_up_to(end)` with rising element offsets
+  /// as they become final, at last with the size. Padding between parameters gets zeros, or stays.
   void backward(const GradientArena& arena, const std::function<void(std::size_t)>& final_up_to);
 
   // Where the loss is computed elsewhere (GatheredLoss): in the place of loss() and backward().
 
-  /// Of all samples of the pass, as the device stores them, in its memory. Before
+  /// The logits of all samples of the pass, as the device stores them, in its memory. Before
   /// backward_from_logits().
   [[nodiscard]] std::span<const std::byte> logits() const;
   /// The place for their gradient, in the device's memory, of the same size.
@@ -144,7 +144,7 @@ class GraphExecutor {
   void begin_pass(const Batch& batch, const Weights& weights, Key key, int shard);
   void begin_evaluation(const Batch& batch, const Weights& weights, int turn);
   [[nodiscard]] bool captures();
-  /// Of the layers from the last one before `end` down to `first`.
+  /// Goes back through the layers from the last one before `end` down to `first`.
   void backward(std::size_t first, std::size_t end, const GradientArena& arena,
                 const std::function<void(std::size_t)>& final_up_to);
   void feed(const Batch& batch, int shard);

@@ -52,7 +52,7 @@ struct WindowValues {
   WindowSides sides;
   std::uint32_t channels;
 
-  /// Of one channel. A pixel outside the picture has the value of the byte 0.
+  /// The value of one channel of a pixel; outside the picture that of the byte 0.
   [[nodiscard]] DDPRUN_HOST_DEVICE float at(std::size_t sample, std::int32_t row,
                                             std::int32_t column, std::uint32_t channel) const {
     const std::int64_t pixel = pixel_of(windows[sample], sides, row, column);
@@ -62,7 +62,7 @@ struct WindowValues {
     return tables[channel * kByteValues +
                   pixels[(picture + static_cast<std::size_t>(pixel)) * channels + channel]];
   }
-  /// The same of the values in their order: samples x height x width x channels.
+  /// The value at a place in their order: samples x height x width x channels.
   [[nodiscard]] DDPRUN_HOST_DEVICE float at(std::size_t element) const {
     const auto width = static_cast<std::size_t>(sides.width);
     const auto height = static_cast<std::size_t>(sides.height);
@@ -75,8 +75,8 @@ struct WindowValues {
 
 /// How windows are drawn in training.
 struct WindowChance {
-  std::int32_t padding =
-      0;  ///< rows and columns of zeros around the picture that a window may have
+  /// Rows and columns of zeros around the picture that a window may have.
+  std::int32_t padding = 0;
   std::int32_t mirrors = 0;  ///< half of the windows, by chance
 };
 

@@ -68,7 +68,7 @@ class Device;
 /// Inputs by copies of the device, in pieces made on the host. None of them is stored.
 void copy_inputs(Device& device, const Inputs& inputs);
 
-/// Of the values that a network sees of images (of their pixels, tables and windows) those from
+/// Gives the values that a network sees of images (of their pixels, tables and windows), from
 /// `first` on, which is one of channel 0. `values` has whole pixels.
 void look_up(const InputImages& images, std::size_t first, std::span<float> values);
 

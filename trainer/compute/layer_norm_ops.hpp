@@ -10,7 +10,7 @@ namespace ddprun::trainer {
 
 inline constexpr float kLayerNormEpsilon = 1e-5F;  ///< PyTorch's
 
-/// Of one row of n values x.
+/// What normalizes one row of n values x.
 struct RowMoments {
   float mean;        ///< sum x / n
   float reciprocal;  ///< 1 / sqrt(sum (x - mean)^2 / n + epsilon)

@@ -107,7 +107,7 @@ class Planner {
     if (saved > 0) own.saved = pieces_.add({saved, now, has_backward(i) ? backward_of(i) : now});
   }
 
-  /// Of the layer's inputs, when its backward runs.
+  /// Places the gradients of the layer's inputs, which its backward makes.
   void place_gradients(std::size_t i) {
     if (!has_backward(i)) return;
     const int now = backward_of(i);

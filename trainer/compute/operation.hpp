@@ -40,7 +40,7 @@ struct Pass {
   int count = 0;  ///< the first samples; what is behind them in the batch is padding
   const std::int32_t* labels = nullptr;  ///< of the target label
   const float* masks = nullptr;          ///< of the target mask: count x pixels
-  // Of texts: of the whole batch, where what is behind the count has length 0.
+  // Texts of the whole batch, where what is behind the count has length 0.
   const std::int32_t* tokens = nullptr;   ///< batch x width
   const std::int32_t* lengths = nullptr;  ///< of each sample
   Counters* counters = nullptr;           ///< the loss adds to them

@@ -33,7 +33,7 @@ DDPRUN_HOST_DEVICE inline ScalerState initial_scaler(const ScalerConfig& config)
   return {config.enabled ? config.initial : 1.0F, 0};
 }
 
-/// Of a checkpoint that another configuration may have written. Pure.
+/// What to go on with after a checkpoint that another configuration may have written. Pure.
 DDPRUN_HOST_DEVICE inline ScalerState resumed_scaler(const ScalerConfig& config,
                                                      ScalerState state) {
   if (!config.enabled) return initial_scaler(config);
@@ -60,14 +60,14 @@ struct StepState {
   float learning_rate = 0;  ///< written by the host before the step
   ScalerState scaler;       ///< executors read &scaler.scale as their loss scale
   std::uint32_t found_inf = 0;
-  std::uint64_t updates =
-      0;  ///< steps that changed the parameters: the `step` of AdamW's bias correction
+  /// Steps that changed the parameters: the `step` of AdamW's bias correction.
+  std::uint64_t updates = 0;
   std::uint64_t skipped = 0;  ///< steps skipped because of an inf or nan
   std::uint64_t stuck = 0;    ///< of these the last ones in a row at which the scale was lowest
   double gradient_norm = 0;   ///< of this step or the last one; measured only where it is clipped
 };
 
-/// Of the shard in hand, which a device keeps beside the state; null: 0.
+/// The number of the shard in hand, which a device keeps beside the state; null: 0.
 DDPRUN_HOST_DEVICE inline std::int32_t shard_number(const std::int32_t* shard) {
   return shard == nullptr ? 0 : *shard;
 }

@@ -16,7 +16,7 @@ enum class Precision { fp32, tf32, bf16, fp16 };
 /// results may differ from real ones in the last bit of the type: sums are rounded elsewhere.
 enum class Storage { fp32, bf16, fp16, rounded_to_bf16, rounded_to_fp16 };
 
-/// Of one value.
+/// Bytes of one value.
 constexpr std::size_t bytes_of(Storage storage) {
   return storage == Storage::bf16 || storage == Storage::fp16 ? 2 : 4;
 }

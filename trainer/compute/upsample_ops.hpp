@@ -40,7 +40,7 @@ DDPRUN_HOST_DEVICE inline UpsampleReaders upsample_readers(int input, int inputs
            last >= 2 * inputs ? 2 * inputs - 1 : last}};
 }
 
-/// Of the four readers' gradients, in order.
+/// An input's gradient, from the gradients of its four readers in order.
 DDPRUN_HOST_DEVICE inline float upsample_gather(float a, float b, float c, float d) {
   return 0.75F * (b + c) + 0.25F * (a + d);
 }

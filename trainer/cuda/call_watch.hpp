@@ -37,7 +37,7 @@ class CallClock {
   std::optional<Clock::time_point> looked_;
 };
 
-/// Of one thread's calls.
+/// Watches the calls of one thread.
 class CallWatch {
  public:
   /// Called by the watching thread, once; it ends the process. `call`: what has happened(), and the
@@ -73,8 +73,7 @@ class CallWatch {
   /// What has led to the calls that follow, for the line about one that is late.
   void happened(const std::string& what);
 
-  /// Of the call under way, which is one that waits and looks around meanwhile: its time begins
-  /// anew.
+  /// The call under way, which waits and looks around meanwhile, goes on: its time begins anew.
   void progress() { ++serial_; }
 
  private:

@@ -79,7 +79,7 @@ GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request) {
                     request.newer_type, gpu.name, capability_text(gpu.capability),
                     request.newer_type, capability_text(kNewerTypesCapability)));
   GpuChoice choice{.number = number, .why_not = {}};
-  // Of workers that see one GPU each it is not known here whether it is the same.
+  // Workers that see one GPU each may share it or not: that is not known here.
   if (request.shares && !has_own) {
     const int gpus = static_cast<int>(count);
     choice.workers = std::max(1, (request.local_world_size - number + gpus - 1) / gpus);

@@ -17,7 +17,7 @@
 namespace ddprun::trainer::cuda {
 namespace {
 
-// Of cuda.h, whose numbers never change.
+// From cuda.h, whose numbers never change.
 using Result = int;
 using Device = int;
 constexpr Result kSuccess = 0;

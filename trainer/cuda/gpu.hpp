@@ -47,7 +47,8 @@ struct GpuFacts {
 enum class Stream { compute, copy, communication };
 inline constexpr int kStreams = 3;
 
-/// Of memory, in bytes, and of the parts of a workspace, from where that begins.
+/// Memory begins at a multiple of so many bytes, and so do the parts of a workspace, from where
+/// that begins.
 inline constexpr std::size_t kAllocationAlignment = 256;
 
 enum class Event : int {};
@@ -103,7 +104,7 @@ struct ConvolutionShape {
   friend bool operator==(const ConvolutionShape&, const ConvolutionShape&) = default;
 };
 
-/// Of the three tensors a pass reads two and writes the third. A weight gradient is fp32.
+/// A pass reads two of the three tensors and writes the third. A weight gradient is fp32.
 struct ConvolutionCall {
   ConvolutionPass pass = ConvolutionPass::forward;
   ConvolutionShape shape;
@@ -134,7 +135,7 @@ class Gpu {
   /// Waits for all streams: before a library frees memory of this GPU that it has allocated. False:
   /// the watch threw meanwhile, now or before, and the memory is to be kept, as in release().
   [[nodiscard]] virtual bool finish_all() = 0;
-  /// Of the host, where the GPU reads and writes it by itself.
+  /// Memory of the host that the GPU reads and writes by itself.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   /// As release().
   virtual void release_pinned(std::byte* memory) = 0;
@@ -150,7 +151,7 @@ class Gpu {
   virtual Event make_event() = 0;
   /// One that also keeps the time at which it comes, which takes the GPU a little longer.
   virtual Event make_timed_event() = 0;
-  /// Of two timed events that have come.
+  /// The time between two timed events that have come.
   [[nodiscard]] virtual double seconds_between(Event first, Event last) = 0;
   virtual void record(Event event, Stream stream) = 0;
   /// What the stream is given from now on waits until the event, as it was last recorded, has come.

@@ -10,7 +10,7 @@
 namespace ddprun::trainer::cuda {
 namespace {
 
-/// Of each part in a buffer.
+/// Each part of a buffer begins at a multiple of so many bytes.
 constexpr std::size_t kPartAlignment = 64;
 
 /// Where the parts of inputs lie in a buffer: what is copied in one piece, and behind it what is

@@ -32,7 +32,7 @@ class InputBuffers {
     staging_.copy_in(Stream::copy, host, to);
   }
 
-  /// Of the GPU's memory.
+  /// Bytes of the GPU's memory that the buffers take.
   [[nodiscard]] std::size_t bytes() const { return buffers_[0].bytes + buffers_[1].bytes; }
 
  private:

@@ -31,7 +31,7 @@
 
 namespace ddprun::trainer::cuda {
 
-/// Of every block: a power of two, so that sums over a block are trees.
+/// Threads of every block: a power of two, so that sums over a block are trees.
 inline constexpr int kBlockThreads = 256;
 
 /// Where a thread is in its launch.

@@ -33,7 +33,7 @@ void launch_over(const Function& launch, std::size_t elements, const Kernel& ker
   if (elements > 0) launch(launch_covering(elements, kernel));
 }
 
-/// The same on a stream of a GPU.
+/// Launches over the elements on a stream of a GPU, and not for no elements.
 template <class Kernel>
 void launch_over(Gpu& gpu, std::size_t elements, const Kernel& kernel,
                  Stream stream = Stream::compute) {

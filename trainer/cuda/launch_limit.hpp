@@ -43,7 +43,7 @@ class LaunchLimit {
   std::size_t recorded_ = 0;
 };
 
-/// The same for all streams of a GPU.
+/// A LaunchLimit for each stream of a GPU.
 class LaunchLimits {
  public:
   explicit LaunchLimits(Gpu& gpu) : gpu_(gpu) {}

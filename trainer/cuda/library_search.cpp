@@ -11,7 +11,8 @@ constexpr const char* kGivenPlace = "DDPRUN_CUDA_PATH";
 constexpr const char* kToolkitPlace = "the CUDA toolkit";
 constexpr const char* kPythonPlace = "python3's packages";
 
-/// Of a folder that holds a toolkit, a package or the libraries themselves.
+/// Adds where `file` may be in a folder that holds a toolkit, a package or the libraries
+/// themselves.
 void add_folder(const std::string& folder, const std::string& file, const char* place,
                 std::vector<LibraryCandidate>& candidates) {
   for (const char* inside : {"/", "/lib64/", "/lib/"})

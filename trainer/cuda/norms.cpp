@@ -52,12 +52,12 @@ class BatchNormLayer final : public Operation {
     const T* const input = input_of<T>(tensors);
     const T* const slopes = output_gradient_of<T>(tensors);
     const BatchNormChannels norm = channels_of(tensors);
-    // Of this shard alone: the arena may hold other shards' gradients.
+    // The sums of this shard alone: the arena may hold other shards' gradients.
     float* const weight_gradient = variance(tensors) + channels_;
     float* const bias_gradient = weight_gradient + channels_;
     sums_.run(BatchNormTerm<T>{norm, input, slopes},
               {.to = weight_gradient, .second = bias_gradient}, tensors.workspace);
-    // Of one value PyTorch has no unbiased variance and refuses to train; here it is 0.
+    // PyTorch has no unbiased variance of one value and refuses to train; here it is 0.
     const float unbiased =
         rows_ > 1 ? static_cast<float>(rows_) / static_cast<float>(rows_ - 1) : 1.0F;
     launch_over(gpu_, channels_,

@@ -14,9 +14,9 @@
 
 namespace ddprun::trainer::cuda {
 
-/// Of the file, beside train.
+/// The plugin's file, beside train.
 inline constexpr const char* kPluginFile = "libtrain_cuda.so";
-/// Of the exported function, a PluginFunction.
+/// The exported function, a PluginFunction.
 inline constexpr const char* kPluginSymbol = "ddprun_train_cuda";
 
 struct OpenGpu {

@@ -11,7 +11,7 @@ namespace ddprun::trainer::cuda {
 /// or does not answer within `limit` (it is killed then).
 std::vector<std::string> python_package_folders(const char* python,
                                                 std::chrono::milliseconds limit);
-/// Of the python3 on PATH; asked once for each process.
+/// Folders of the python3 on PATH; asked once for each process.
 std::vector<std::string> python_package_folders();
 
 }  // namespace ddprun::trainer::cuda

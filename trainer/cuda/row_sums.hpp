@@ -10,7 +10,7 @@
 
 namespace ddprun::trainer::cuda {
 
-/// Of rows x columns terms, over the rows, in an order that the shape alone decides.
+/// Sums rows x columns terms over the rows, in an order that the shape alone decides.
 class RowSums {
  public:
   RowSums(Gpu& gpu, std::size_t rows, std::size_t columns)
@@ -31,7 +31,7 @@ class RowSums {
     float factor = 1;
     bool adds = false;
   };
-  /// Of term(row, column).
+  /// Sums term(row, column).
   template <class Term>
   void run(const Term& term, const Result& result, void* workspace) const {
     auto* const sums = static_cast<float*>(workspace);
@@ -60,7 +60,7 @@ class RowSums {
 inline RowSums::Result parameter_gradient(const Tensors& tensors, std::size_t index) {
   return {.to = tensors.parameter_gradients[index], .adds = tensors.accumulates};
 }
-/// Of weight and bias, the first two.
+/// Where an operation gives the gradients of weight and bias, its first two parameters.
 inline RowSums::Result weight_and_bias_gradient(const Tensors& tensors) {
   return {.to = tensors.parameter_gradients[0],
           .second = tensors.parameter_gradients[1],

@@ -33,7 +33,7 @@ class Staging {
 
   /// `host` may be written again at once; the bytes come in the order of the stream.
   void copy_in(Stream stream, std::span<const std::byte> host, void* to);
-  /// The same of several parts, by rising offset, as one copy: bytes between them get any values.
+  /// Copies several parts, by rising offset, as one: bytes between them get any values.
   void copy_in(Stream stream, std::span<const StagedPart> parts, void* to);
   /// Waits.
   void copy_out(Stream stream, const void* from, std::span<std::byte> host);

@@ -140,7 +140,7 @@ class AttentionLayer final : public Operation {
   }
 
  private:
-  /// Of queries, keys, values, output_slopes: samples x heads x width x head; of the others:
+  /// Queries, keys, values and output_slopes are samples x heads x width x head; the others are
   /// samples x heads x queries x width. The slopes are there in training.
   struct Space {
     T* queries;

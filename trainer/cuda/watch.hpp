@@ -12,8 +12,9 @@ namespace ddprun::trainer::cuda {
 /// `waited`: how long the host's wait has taken that is under way.
 using WatchFunction = std::function<void(std::chrono::steady_clock::duration waited)>;
 
-/// Of one GPU. Once the watch has thrown, what was waited for never comes: each later look throws
-/// the same again, so that an error cannot be lost where nothing may throw.
+/// Watches the host's waits for one GPU. Once the watch has thrown, what was waited for never
+/// comes: each later look throws the same again, so that an error cannot be lost where nothing may
+/// throw.
 class Watch {
  public:
   /// Empty: nothing is called, and waits have no end of their own.

@@ -18,7 +18,7 @@ struct ScoreRows {
 
 /// Scores to probabilities. Writes each row's SoftmaxRow.
 void softmax_rows(const ScoreRows& scores, SoftmaxRow* saved);
-/// The same with SoftmaxRows that are known: the same bits.
+/// Scores to probabilities with SoftmaxRows that are known: the bits of softmax_rows().
 void softmax_rows_again(const ScoreRows& scores, const SoftmaxRow* saved);
 /// One row times the factors of its dropout.
 void drop_row(std::size_t count, const float* factors, float* probabilities);

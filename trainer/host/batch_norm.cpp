@@ -129,7 +129,7 @@ class BatchNormLayer final : public Operation {
     if (relu_) backward_->set(DNNL_ARG_WORKSPACE, mask_of(tensors));
     backward_->run(workspace);
     std::copy_n(mean_of(tensors), channels_, tensors.parameter_gradients[kMean]);
-    // Of one value PyTorch has no unbiased variance and refuses to train; here it is 0.
+    // PyTorch has no unbiased variance of one value and refuses to train; here it is 0.
     const float unbiased =
         values_ > 1 ? static_cast<float>(values_) / static_cast<float>(values_ - 1) : 1.0F;
     for (std::size_t c = 0; c < channels_; ++c)

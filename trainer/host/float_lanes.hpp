@@ -27,7 +27,7 @@ using FloatLanes = float __attribute__((vector_size(kFloatLanes * sizeof(float))
   std::memcpy(&to, padded, sizeof to);
 }
 
-/// The same of bf16.
+/// Loads bf16 values, `fill` behind the count.
 [[gnu::always_inline]] inline void load_lanes(FloatLanes& to, const BFloat16* from,
                                               std::size_t count, float fill = 0.0F) {
   using Halves = std::uint16_t __attribute__((vector_size(kFloatLanes * sizeof(std::uint16_t))));

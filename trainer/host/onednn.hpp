@@ -19,7 +19,8 @@ inline const dnnl::engine& cpu() {
   return engine;
 }
 
-/// Of the calling thread: what runs in it has the threads that set_thread_count() gave this one.
+/// The calling thread's stream: what runs in it has the threads that set_thread_count() gave this
+/// one.
 dnnl::stream& stream();
 
 inline dnnl::primitive_attr attributes() {
@@ -42,7 +43,7 @@ typename Primitive::primitive_desc describe(const Arguments&... arguments) {
 #endif
 }
 
-/// The same for a backward primitive, which wants its forward one's description as a hint.
+/// Describes a backward primitive, which wants its forward one's description as a hint.
 template <class Primitive, class Hint, class... Arguments>
 typename Primitive::primitive_desc describe_backward(const Hint& hint,
                                                      const Arguments&... arguments) {

@@ -42,7 +42,7 @@ class Relayout {
   void copy_to(void* arena, std::byte* workspace) {
     if (kernel_) run(workspace, arena, workspace);
   }
-  /// Of the copy; the primitive's own scratch memory is behind it.
+  /// Bytes of the copy; the primitive's own scratch memory is behind it.
   [[nodiscard]] std::size_t copy_bytes() const { return copy_bytes_; }
   [[nodiscard]] std::size_t bytes() const {
     return kernel_ ? copy_bytes_ + kernel_->scratch_bytes() : 0;

@@ -11,7 +11,7 @@
 #else
 #define DDPRUN_VECTOR_CLONES
 #endif
-/// The same before a function template, of which clang has no clones.
+/// DDPRUN_VECTOR_CLONES for function templates, of which clang has no clones.
 #ifdef __clang__
 #define DDPRUN_TEMPLATE_CLONES
 #else

@@ -9,7 +9,7 @@
 namespace ddprun::trainer {
 namespace {
 
-/// Of so many values in a workspace, where the next ones begin on a 64-byte boundary again.
+/// Bytes of so many values in a workspace, where the next ones begin on a 64-byte boundary again.
 std::size_t aligned_bytes(std::size_t count, Storage storage) {
   return (count * bytes_of(storage) + 63) / 64 * 64;
 }

@@ -50,7 +50,7 @@ class Graph {
   }
   int transposed_convolution(const std::string& name, int from, int channels,
                              layer::TransposedConvolution kind);
-  /// Of images after a flatten; of texts for each token.
+  /// Images must have been flattened; texts have it for each token.
   int linear(const std::string& name, int from, int features, layer::Linear kind = {});
   int relu(int from);
   int max_pool(int from, Window window);
@@ -64,7 +64,7 @@ class Graph {
   int concat(int a, int b);
   int upsample(int from);
 
-  // Of texts (graph_text.cpp).
+  // Layers of texts (graph_text.cpp).
   int embedding(const std::string& name, int from, int channels);
   int layer_norm(const std::string& name, int from);
   int gelu(int from);
@@ -95,10 +95,10 @@ class Graph {
   [[nodiscard]] const std::vector<Parameter>& parameters() const { return parameters_; }
   /// In floats, padding between parameters included.
   [[nodiscard]] std::size_t arena_size() const { return arena_size_; }
-  /// Of images: zeros.
+  /// All zeros where the inputs are images.
   [[nodiscard]] const TextShape& text() const { return text_; }
-  /// The same graph for texts of `tokens` tokens, at most the positions, with the same parameters.
-  /// Of images: a copy.
+  /// This graph for texts of `tokens` tokens, at most the positions, with the same parameters. A
+  /// graph of images: a copy.
   [[nodiscard]] Graph at_length(int tokens) const;
   [[nodiscard]] int classes() const { return logits().channels; }
   [[nodiscard]] Target target() const { return target_of(layers_.back().kind); }

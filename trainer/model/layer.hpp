@@ -63,7 +63,7 @@ struct TransposedConvolution {
   Window window;
   int output_padding = 0;  ///< below the stride
 };
-/// Of each pixel or token by itself.
+/// PyTorch's Linear for each pixel or token by itself.
 struct Linear {
   static constexpr BackwardReads reads{.inputs = true};
   static constexpr bool in_place = false;
@@ -138,8 +138,8 @@ struct Concat {
   static constexpr bool in_place = false;
 };
 
-// Of texts. Behind a sample's length there are tokens of padding: no real value depends on theirs,
-// and the gradients that come back to them are 0.
+// Layers of texts. Behind a sample's length there are tokens of padding: no real value depends on
+// theirs, and the gradients that come back to them are 0.
 
 /// The first layer of a text model. Token ids and lengths are in the Pass: there are no values.
 struct Tokens {
@@ -224,13 +224,13 @@ using LayerKind =
 
 struct Layer {
   LayerKind kind;
-  std::string
-      name{};  ///< PyTorch's module: "conv1" gives conv1.weight, conv1.bias; empty: no parameters
-  std::vector<int> inputs{};      ///< indices of earlier layers
-  ActivationShape output{};       ///< of one sample
-  std::vector<int> parameters{};  ///< indices in Graph::parameters(), in the order of the kind:
-                                  ///< weight, bias
-  bool has_tokens = false;        ///< the output's width is the number of tokens
+  /// PyTorch's module: "conv1" gives conv1.weight, conv1.bias; empty: no parameters.
+  std::string name{};
+  std::vector<int> inputs{};  ///< indices of earlier layers
+  ActivationShape output{};   ///< of one sample
+  /// Indices in Graph::parameters(), in the order of the kind: weight, bias.
+  std::vector<int> parameters{};
+  bool has_tokens = false;  ///< the output's width is the number of tokens
 };
 
 inline BackwardReads backward_reads(const LayerKind& kind) {
@@ -254,7 +254,7 @@ enum class Target {
   label,  ///< its class
   mask,   ///< height x width values from 0 to 1, the share of each pixel that belongs to it
 };
-/// Of a loss.
+/// What a loss holds a sample against.
 inline Target target_of(const LayerKind& kind) {
   return std::holds_alternative<layer::BinaryCrossEntropy>(kind) ? Target::mask : Target::label;
 }

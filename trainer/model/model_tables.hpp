@@ -23,7 +23,7 @@ enum class Decoder {
   deconv,    ///< a 3x3 convolution, then a 4x4 transposed one of stride 2
 };
 
-/// Of a text classifier.
+/// How large a text classifier is.
 enum class TextSize {
   tiny,   ///< 2 layers of 128 channels, 2 heads, 512 inner channels; the data's vocabulary
   base,   ///< roberta-base: 12 layers of 768 channels, 12 heads, 3,072 inner; 50,265 tokens

@@ -12,8 +12,9 @@ namespace ddprun::trainer {
 /// How the arena orders the elements of a parameter, relative to PyTorch's shape.
 enum class ParameterLayout {
   as_pytorch,  ///< row-major in PyTorch's shape (linear: out x in)
-  conv_ohwi,   ///< PyTorch's O,I,H,W stored as O,H,W,I (channels last); of a transposed
-               ///< convolution I,O,H,W as I,H,W,O
+  /// PyTorch's O,I,H,W stored as O,H,W,I (channels last); of a transposed convolution I,O,H,W as
+  /// I,H,W,O.
+  conv_ohwi,
 };
 
 /// The distribution of a parameter's first values.

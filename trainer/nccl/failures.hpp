@@ -31,7 +31,7 @@ CommResult waited_too_long(int rank, const Awaited& awaited, std::chrono::durati
 /// It has not: what was computed before hangs. The text of an error, as nothing of this rank can go
 /// on. `awaited`: nothing where the host waited for the GPU alone.
 std::string own_work_hangs(const Awaited& awaited, std::chrono::duration<double> waited);
-/// Of a worker without others: throws DeviceError of own_work_hangs() when the host has waited for
+/// For a worker without others: throws DeviceError of own_work_hangs() when the host has waited for
 /// so long.
 cuda::WatchFunction watch_until(std::chrono::nanoseconds timeout);
 

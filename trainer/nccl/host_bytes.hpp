@@ -27,13 +27,13 @@ class HostBytes {
   HostBytes& operator=(const HostBytes&) = delete;
 
   [[nodiscard]] std::size_t piece_bytes() const { return piece_bytes_; }
-  /// Of the GPU's memory.
+  /// Bytes of the GPU's memory that it takes.
   static std::size_t gpu_bytes(int ranks) {
     const auto count = static_cast<std::size_t>(ranks);
     return (1 + count) * std::max(kPieceBytesMin, kBytes / count);
   }
 
-  /// Of the GPU.
+  /// This rank's bytes, in the GPU's memory.
   [[nodiscard]] std::byte* mine() {
     make_room();
     return mine_;

@@ -23,7 +23,7 @@ class NarrowSum {
  public:
   /// `options.grad_comm` is not fp32.
   NarrowSum(SumBuffers& buffers, cuda::Gpu& gpu, const CommOptions& options);
-  /// Of the GPU's memory.
+  /// Bytes of the GPU's memory that it takes.
   static std::size_t bytes(const CommOptions& options);
 
   /// Floats of the largest part that fits.

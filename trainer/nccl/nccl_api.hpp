@@ -101,14 +101,14 @@ class Library {
     /// In words for people: it cannot be opened, lacks a function, or is too old.
     std::string why;
   };
-  /// Of the machine. `cuda`: the version that the plugin was built for.
+  /// The machine's library. `cuda`: the version that the plugin was built for.
   static Opened find(const cuda::LibraryPlaces& places, int cuda);
   /// `path`: what dlopen takes.
   static Opened open(const std::string& path);
 
   [[nodiscard]] const Functions& call() const { return functions_; }
   [[nodiscard]] int version() const { return static_cast<int>(found_.version); }
-  /// Of the file that was opened.
+  /// The file that was opened.
   [[nodiscard]] const std::string& path() const { return found_.path; }
 
  private:

@@ -15,7 +15,7 @@ namespace ddprun::trainer::nccl {
 /// The handles of one communicator. An abort of the communicator ends them, too.
 class Registration {
  public:
-  /// Of nothing.
+  /// Holds nothing.
   Registration() = default;
   Registration(const Functions& call, Comm comm, BufferKind kind)
       : call_(&call), comm_(comm), kind_(kind) {}

@@ -7,7 +7,7 @@
 
 namespace ddprun::trainer::nccl {
 
-/// Of an NcclCommunicator, beside the arenas. NCCL itself takes more.
+/// What an NcclCommunicator takes of the GPU's memory beside the arenas. NCCL itself takes more.
 std::size_t gpu_bytes_of_sums(const CommOptions& options);
 
 }  // namespace ddprun::trainer::nccl

@@ -43,7 +43,7 @@ class Learner {
   /// The first parameter that is an inf or nan, "conv1.weight", or has such a moment, "exp_avg of
   /// conv1.weight"; empty: none. Waits for the device.
   [[nodiscard]] std::string non_finite() const;
-  /// Of the parameters: see hash_floats().
+  /// Hash of the parameters: see hash_floats().
   [[nodiscard]] std::uint64_t hash() const { return device_.hash(parameters_.as<float>()); }
 
   // ---- what executors read ----
@@ -54,7 +54,7 @@ class Learner {
 
   // ---- one step ----
 
-  /// Of the next update.
+  /// Learning rate of the next update.
   void set_learning_rate(float rate);
   /// `gradients`: the sum over all shards, of the whole arena. With loss scaling looks for infs,
   /// and measures the norm where gradients are clipped.

@@ -31,7 +31,8 @@ class Optimizer {
   Optimizer(const OptimizerConfig& config, std::vector<Parameter> parameters,
             std::size_t arena_size, Device& device, int shards = 1);
 
-  /// Of all gradients, once before update(); does nothing where they are not clipped.
+  /// Measures the norm of all gradients, once before update(); does nothing where they are not
+  /// clipped.
   void measure_norm(std::span<const float> gradients, StepState& state);
 
   /// Updates the parameters of arena elements [begin, end) from `gradients`, which still carry the

@@ -25,8 +25,8 @@ struct Schedule {
   /// Step k < warmup_steps has the rate base_rate * (k + warmup_begin) / warmup_steps.
   std::int64_t warmup_steps = 0;
   int warmup_begin = 0;  ///< 0, as in transformers: step 0 changes no weight; or 1
-  std::int64_t step_every =
-      1;  ///< `step`: multiply by step_factor every so many steps, counted from step 0
+  /// `step`: multiply by step_factor every so many steps, counted from step 0.
+  std::int64_t step_every = 1;
   double step_factor = 0.1;
   /// `cosine` reaches final_rate at this step and stays there, `linear` 0.
   std::int64_t total_steps = 1;

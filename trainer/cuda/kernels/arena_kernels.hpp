@@ -81,7 +81,7 @@ struct FindNonFinite {
   }
 };
 
-/// Of each lane of each block, for measure_norm().
+/// Sums the squares of each lane of each block, for measure_norm().
 struct SumSquares {
   const float* gradients;
   const NormBlock* blocks;

@@ -12,7 +12,7 @@ struct WindowRange {
   int begin, end;
 };
 
-/// Of all images of a batch.
+/// How all images of a batch are pooled.
 struct PoolShape {
   int in_height, in_width;
   int out_height, out_width;

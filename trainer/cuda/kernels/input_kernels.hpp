@@ -64,7 +64,7 @@ struct PixelsToValues {
   }
 };
 
-/// The same of a window of each image.
+/// Makes values of the bytes in a window of each image, and zeros behind them.
 template <class T>
 struct WindowsToValues {
   WindowValues values;

@@ -35,7 +35,7 @@ DDPRUN_HOST_DEVICE void write_pack(T* to, const Pack<T, kCount>& pack) {
   *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
 }
 
-/// The same of floats that lie in memory as T.
+/// Reads a pack of floats that lie in memory as T.
 template <std::size_t kCount, class T>
 DDPRUN_HOST_DEVICE Pack<float, kCount> read_floats(const T* from) {
   const Pack<T, kCount> pack = read_pack<kCount>(from);

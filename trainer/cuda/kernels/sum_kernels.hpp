@@ -37,7 +37,7 @@ struct LaneSums {
   }
 };
 
-/// Of rows x columns terms, term.of(column)(row): a float, or a SumPair. The rows are cut into
+/// Sums rows x columns terms, term.of(column)(row): a float, or a SumPair. The rows are cut into
 /// `pieces`; sums: pieces x kSums x columns. A block sums kSumColumns columns of one piece: pieces
 /// x ceil(columns / kSumColumns) blocks.
 template <class Term>

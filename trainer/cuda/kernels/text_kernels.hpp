@@ -145,7 +145,7 @@ struct PositionGradient {
 struct HeadShape {
   unsigned heads, width, channels, head;  ///< channels = heads x head
 
-  /// Of a sample, token and channel in samples x heads x `rows` x head.
+  /// The place of a sample, token and channel in samples x heads x `rows` x head.
   [[nodiscard]] DDPRUN_HOST_DEVICE std::size_t place(unsigned sample, unsigned token, unsigned rows,
                                                      unsigned channel) const {
     const std::size_t pair = std::size_t{sample} * heads + channel / head;

@@ -7,7 +7,8 @@
 namespace ddprun::trainer::cuda {
 namespace {
 
-/// Of channels: cuDNN has its algorithms for tensor cores for such.
+/// Channels are filled up to a multiple of this: cuDNN has its algorithms for tensor cores for
+/// such.
 constexpr int kChannelMultiple = 8;
 
 std::size_t size_of(ElementType type) {

@@ -159,8 +159,8 @@ const MatrixProducts::Prepared& MatrixProducts::prepared(const MatrixProduct& pr
   return *slot;
 }
 
-/// Of its own for each stream: products of two may run at once. Taken before any graph is captured,
-/// as every shape is computed once before that.
+/// Each stream has a workspace of its own: products of two may run at once. Taken before any graph
+/// is captured, as every shape is computed once before that.
 void* MatrixProducts::workspace(cudaStream_t stream) {
   void*& memory = workspaces_[stream];
   if (memory == nullptr) {
