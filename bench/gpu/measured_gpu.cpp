@@ -20,8 +20,8 @@ const Kernel* kernel_in(const cuda::Launch& launch) {
              : nullptr;
 }
 
-/// Of each float of the arenas, in bytes: gradient, weight and moments are read, all but the
-/// gradient are written.
+/// Bytes for each float of the arenas: gradient, weight and moments are read, all but the gradient
+/// are written.
 std::uint64_t update_traffic(const cuda::UpdateArena& update) {
   const int moments = (update.first == nullptr ? 0 : 1) + (update.second == nullptr ? 0 : 1);
   return sizeof(float) * static_cast<std::uint64_t>(3 + 2 * moments);
@@ -54,7 +54,7 @@ void MeasuredGpu::release(std::byte* memory) {
   gpu_->release(memory);
 }
 
-/// Of the allocation that begins there.
+/// Bytes of the allocation that begins there; 0: none does.
 std::uint64_t MeasuredGpu::bytes_at(const void* memory) const {
   const auto found = allocated_.find(static_cast<const std::byte*>(memory));
   return found == allocated_.end() ? 0 : found->second;

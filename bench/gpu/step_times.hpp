@@ -12,7 +12,7 @@ namespace ddprun::bench {
 struct PieceTimes {
   double gap = 0;   ///< seconds from the end of the piece before
   double busy = 0;  ///< seconds from its begin to its end
-  /// Of the optimizer's pass: what it reads and writes; 0: other work.
+  /// What the optimizer's pass reads and writes; 0: other work.
   std::uint64_t update_bytes = 0;
   bool ends_step = false;
   bool is_other = false;  ///< no part of training: weights that are copied to the host
@@ -43,7 +43,7 @@ class StepTimes {
   /// That were measured: after the warm-up, without those that an evaluation or a checkpoint is
   /// part of.
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
-  /// Of the time of these steps. Only where there are any.
+  /// The gaps' share of the time of these steps. Only where there are any.
   [[nodiscard]] double gap_share() const { return gap_ / (gap_ + busy_); }
   [[nodiscard]] double step_seconds() const { return (gap_ + busy_) / static_cast<double>(steps_); }
   /// Bytes a second: the median. 0: none was measured.

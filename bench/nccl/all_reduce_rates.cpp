@@ -118,7 +118,7 @@ class Bench {
       require(communicator_->finish(communicator_->start(0, {0, floats}), soon()));
   }
 
-  /// Of one sum in which each rank gives its number, from 1: on this rank.
+  /// Counts the wrong floats on this rank of one sum in which each rank gives its number, from 1.
   std::uint64_t count_wrong(std::size_t floats) {
     Device& device = *chosen_.device;
     const std::span<float> arena = communicator_->arena(0).first(floats);

@@ -118,7 +118,7 @@ class Job {
     return true;
   }
 
-  /// Of all threads of all our processes, so far.
+  /// Switches of all threads of all our processes, so far.
   [[nodiscard]] long context_switches() const {
     long sum = 0;
     for (const pid_t pid : ours_) {

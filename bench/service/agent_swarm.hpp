@@ -44,7 +44,7 @@ class AgentSwarm {
   /// many; all were answered.
   std::int64_t keep_alive_for(std::chrono::nanoseconds time);
 
-  /// Of the service's lease.
+  /// As the service asked for it.
   [[nodiscard]] std::chrono::nanoseconds keep_alive_period() const;
 
  private:

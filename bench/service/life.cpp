@@ -103,7 +103,7 @@ class EtcdPrefix {
       text += to_string(member) + (&member == &members_.back() ? "/" : ",");
     return text + prefix_;
   }
-  /// Of the whole etcd, of which nobody else should be a user meanwhile.
+  /// Changes in the whole etcd, of which nobody else should be a user meanwhile.
   [[nodiscard]] double changes() {
     const auto page = client_.range({prefix_ + "/leader", "", 1, 0}, kLimit);
     if (!page) throw std::runtime_error(page.error().reason);

@@ -41,7 +41,7 @@ void run_storms(const Settings& settings, Report& report);
 /// Clients that come at once, wait for one key and get it; and the waking of many waiters.
 void run_crowds(const Settings& settings, Report& report);
 void run_wake_ups(const Settings& settings, Report& report);
-/// Of idle connections, and of connections that come and go.
+/// Memory for idle connections, and for connections that come and go.
 void run_memory(const Settings& settings, Report& report);
 /// What one request costs beside idle connections, up to the limit of open files.
 void run_idle_cost(const Settings& settings, Report& report);

@@ -88,7 +88,7 @@ class Swarm {
   std::vector<Client> clients_;
   std::unique_ptr<char[]> buffer_;
 
-  // Of the run at hand.
+  // Members for the run at hand.
   const Script* script_ = nullptr;
   Message message_;
   Played played_;

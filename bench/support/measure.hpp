@@ -25,7 +25,7 @@ inline double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// Of the ratios of each round: what slows a machine for a while hits both sides of a round.
+/// The median of the rounds' ratios: what slows a machine for a while hits both sides of a round.
 inline double median_ratio(const std::vector<double>& over, const std::vector<double>& under) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < over.size() && i < under.size(); ++i)

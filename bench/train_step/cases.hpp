@@ -25,7 +25,7 @@ struct Case {
   [[nodiscard]] std::string shape_text() const;
   /// Training texts.
   [[nodiscard]] std::size_t texts() const;
-  /// Of the data set, as `train` holds it: one byte for each value of a picture or a mask, four
+  /// Bytes of the data set, as `train` holds it: one for each value of a picture or a mask, four
   /// for a token of a text (of mean length).
   [[nodiscard]] std::size_t data_bytes() const;
 };

@@ -12,7 +12,7 @@ namespace ddprun::bench {
 
 class ProgressPage;
 
-/// Of one step: means over the measured ones.
+/// What one step takes: means over the measured ones.
 struct StepFigures {
   double cpu_ms = 0;             ///< of one rank: the mean of all
   double wall_ms = 0;            ///< of rank 0
@@ -35,7 +35,7 @@ class Ranks {
 
   /// Until so many steps are done. Throws std::runtime_error where a rank ends before.
   void wait_for(int step);
-  /// Of the steps between these two.
+  /// Figures of the steps between these two.
   StepFigures measure(int first, int last);
   [[nodiscard]] const Process& first() const { return *processes_.front(); }
 

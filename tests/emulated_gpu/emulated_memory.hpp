@@ -29,7 +29,8 @@ class EmulatedMemory {
   /// Throws GpuError unless [address, address + bytes) lies in one piece of this memory. `call`:
   /// what wants to use it.
   void require(const void* address, std::size_t bytes, const std::string& call) const;
-  /// The same of an address that a kernel was given, unless it is no address at all.
+  /// Throws GpuError if an address that a kernel was given is behind a piece of this memory, or the
+  /// host's; other words may be no addresses.
   void require_argument(std::uintptr_t word, const std::string& kernel) const;
 
   /// While one lives, the memory may be read and written.

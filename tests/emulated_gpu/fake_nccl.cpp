@@ -60,7 +60,7 @@ thread_local int group_depth = 0;
 thread_local Status group_error = success;
 thread_local bool group_is_late = false;  // one of its calls is in progress
 
-/// Of ncclSend and ncclRecv.
+/// What ncclSend and ncclRecv return.
 Status pair_status(Handle* comm) {
   if (group_depth == 0) return invalid_usage;
   if (comm->state->plan.has("refuse", ++comm->state->pair_calls)) group_error = internal_error;

@@ -14,7 +14,7 @@ struct NativeMemory {
   std::function<void(std::byte* memory)> release;
 };
 
-/// Of the GPU that this thread made last, as of cudaGetDevice(); null: it has none.
+/// Memory of the GPU that this thread made last, as of cudaGetDevice(); null: it has none.
 NativeMemory*& native_memory();
 
 }  // namespace ddprun::trainer::test

@@ -34,7 +34,7 @@ void fuzz_agent_session(const std::uint8_t* data, std::size_t size);
 /// with it serves its agents, and leaves as much to the next one.
 void fuzz_journal(const std::uint8_t* data, std::size_t size);
 
-/// The same with frames and checksums that are right: the bodies of records, a line each.
+/// A journal with frames and checksums that are right: the bodies of records, a line each.
 void fuzz_journal_records(const std::uint8_t* data, std::size_t size);
 
 /// What rdzvd reads of an etcd: the first byte chooses the kind of answer. The keys of a page are

@@ -119,7 +119,7 @@ void fuzz_node_messages(const std::uint8_t* data, std::size_t size) {
   } else {
     DDPRUN_ASSERT(!plan.error().empty(), "an error has words");
   }
-  // The same in one piece and in many.
+  // Bytes that come in one piece or in many make the lines that they make.
   const auto all_of = [&](std::size_t step) {
     NodeOutput output("m");
     std::string lines;

@@ -13,7 +13,7 @@ namespace {
 using agent::StreamText;
 using Clock = StreamText::Clock;
 
-/// Of what our console writes to a terminal: lines, `\r`, styles, links, and nothing else.
+/// What our console writes to a terminal: lines, `\r`, styles, links, and nothing else.
 void check_harmless(std::string_view bytes) {
   while (!bytes.empty()) {
     const auto c = static_cast<unsigned char>(bytes[0]);

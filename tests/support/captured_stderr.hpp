@@ -9,7 +9,7 @@
 
 namespace ddprun::test {
 
-/// Of all its threads. `work` must not throw.
+/// What this process's threads print to stderr while `work` runs, which must not throw.
 template <class Work>
 std::string captured_stderr(const Work& work) {
   std::fflush(stderr);

@@ -70,7 +70,7 @@ class TestAuthority {
   }
   Files issue(const std::string& name) { return issue(name, Wish()); }
 
-  /// Of a key of its own, for localhost.
+  /// A certificate for localhost that its own key has signed.
   Files self_signed(const std::string& name) {
     const Files files{path(name + ".pem"), path(name + ".key")};
     openssl({"req", "-config", path("settings"), "-x509", "-newkey", "ec", "-pkeyopt",
@@ -79,7 +79,7 @@ class TestAuthority {
              "subjectAltName=DNS:localhost,IP:127.0.0.1"});
     return files;
   }
-  /// The same key, with a pass phrase.
+  /// A copy of the key with a pass phrase.
   std::string with_pass_phrase(const std::string& key) {
     openssl({"pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", key + ".locked"});
     return key + ".locked";

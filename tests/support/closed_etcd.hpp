@@ -31,13 +31,13 @@ inline rdzv::EtcdAccess access_with(const std::string& authorities,
   return access;
 }
 
-/// Of an etcd that speaks TLS and asks each client for a certificate, and of a client of it.
+/// Certificates of an etcd that speaks TLS and asks each client for one, and of a client of it.
 struct EtcdCertificates {
   TestAuthority authority;
   const TestAuthority::Files server = authority.issue("etcd");
   const TestAuthority::Files client = authority.issue("client");
 
-  /// Of etcd.
+  /// Options of etcd.
   [[nodiscard]] std::vector<std::string> options() const {
     return {"--cert-file=" + server.certificate, "--key-file=" + server.key, "--client-cert-auth",
             "--trusted-ca-file=" + authority.file()};

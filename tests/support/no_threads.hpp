@@ -32,7 +32,8 @@ class NoThreads {
   pthread_attr_t before_;
 };
 
-/// The same for a program and all that it starts; it exits with 99 where that can't be arranged.
+/// The command in such a way that it and all that it starts can start no threads; it exits with 99
+/// where that can't be arranged.
 inline std::vector<std::string> without_threads(const std::vector<std::string>& command) {
 #if defined(__SANITIZE_THREAD__)
   // The kernel leaves so much room for the stack that other memory lies where TSan wants its own.

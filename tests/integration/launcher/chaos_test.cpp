@@ -137,7 +137,7 @@ struct ReportedNodes : test::ManyNodes {
   [[nodiscard]] std::string report_file(int node) const {
     return (reports / (std::to_string(node) + ".json")).string();
   }
-  /// Of the node that has it: one of them.
+  /// The part on chaos of the report, which one of the nodes has.
   [[nodiscard]] nlohmann::json chaos() const {
     for (int node = 0; node < 2; ++node) {
       std::ifstream file(report_file(node));

@@ -69,7 +69,7 @@ class ManyNodes {
     CHECK(processes_with(job.mark_entry()).empty());
     return results;
   }
-  /// The same, and each with exit code 0.
+  /// All have ended, each with exit code 0; nothing of the job is left.
   void succeed() {
     for (const ChildResult& node : wait()) {
       INFO(node.out + node.err);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kWarning = "this job has no secret: anybody who can connect";
 
-/// Of a c10d job with that socket of munged.
+/// Options of a c10d job with that socket of munged.
 std::vector<std::string> nodes_with(const ManyNodes& job, const std::string& socket,
                                     const std::string& more = "--rdzv-auth=munge") {
   auto options = job.c10d("2");

@@ -31,7 +31,7 @@ class SshHosts {
       if (access(program, X_OK) != 0)
         skip(std::string(program) + " is missing: scripts/install-deps --cluster installs it");
     }
-    // Of root's sshd; Debian's package makes it when its service starts.
+    // Root's sshd needs it; Debian's package makes it when its service starts.
     if (geteuid() == 0) mkdir("/run/sshd", 0755);
     for (const char* key : {"host", "key", "other"})
       REQUIRE(
@@ -90,7 +90,7 @@ class SshHosts {
                                << "\n HostKeyAlias [127.0.0.1]:" << port_ << "\n";
     return *forwarder_;
   }
-  /// Of the job and its launcher, on any host.
+  /// No process of the job and its launcher is left, on any host.
   bool nothing_left() {
     return eventually([this] { return processes_with(job.mark_entry()).empty(); },
                       std::chrono::seconds(30));
@@ -160,7 +160,7 @@ class SshHosts {
   std::deque<Child> launchers_;
 };
 
-/// Of a job on two hosts with one worker each: what it has printed shows that both run.
+/// What a job on two hosts with one worker each has printed shows that both run.
 inline bool both_run(const std::string& out, const std::string&) {
   return out.find("rank=0/2") != std::string::npos && out.find("rank=1/2") != std::string::npos;
 }
@@ -172,7 +172,7 @@ inline std::string name_of(pid_t pid) {
   return name;
 }
 
-/// Of the job's processes, those with this name.
+/// The job's processes with this name.
 inline std::vector<pid_t> of_job(const SshHosts& hosts, const std::string& name) {
   std::vector<pid_t> found;
   for (const pid_t pid : processes_with(hosts.job.mark_entry())) {

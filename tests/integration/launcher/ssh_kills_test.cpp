@@ -57,7 +57,7 @@ std::vector<pid_t> candidates(Victim victim, pid_t launcher, pid_t sshd) {
   return level;
 }
 
-/// Of the launcher's and of all hosts' processes; this process adopts orphans, as init does on a
+/// Live processes of the launcher and of all hosts; this process adopts orphans, as init does on a
 /// host.
 std::vector<ProcessEntry> left(pid_t sshd) {
   std::vector<ProcessEntry> entries = machine::live_descendants();

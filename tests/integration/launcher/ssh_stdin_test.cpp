@@ -29,7 +29,7 @@ std::string content(const std::filesystem::path& file) {
   return text.str();
 }
 
-/// Of all hosts.
+/// The plans that all hosts were given.
 std::vector<launcher::NodePlan> plans_in(const std::filesystem::path& folder) {
   std::vector<launcher::NodePlan> plans;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

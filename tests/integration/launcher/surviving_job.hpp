@@ -36,7 +36,7 @@ class SurvivingJob {
                     "--rdzv-conf=is_host=0,keep_alive_interval=1,keep_alive_max_attempt=5"},
                    {"alone", ranks_.path().string(), "fail", "1", "0", "7"});
   }
-  /// Of rdzvd.
+  /// The folder in which rdzvd keeps its state.
   [[nodiscard]] const TempDir& state() const { return state_; }
   /// It has died by SIGKILL.
   void wait_for_death() {

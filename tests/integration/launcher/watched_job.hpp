@@ -27,7 +27,7 @@ WatchedJob<Json> run_watched(const std::vector<std::string>& options, const std:
   return {std::move(job), Json::parse(report)};
 }
 
-/// Of the culprit.
+/// The culprit's stacks as one text.
 template <class Json>
 std::string all_stacks(const Json& report) {
   std::string text;

@@ -78,7 +78,7 @@ JobRecord began(const std::string& run_id, const std::string& agent) {
   return {run_id, boot_clock_now(), SessionBegan{agent, "10.0.0.1", 15s, 0s}};
 }
 
-/// Of about `bytes`.
+/// A record of about `bytes`.
 JobRecord stopped(const std::string& run_id, proto::RoundNumber round, std::size_t bytes) {
   proto::Stopped stopped;
   stopped.round = round;

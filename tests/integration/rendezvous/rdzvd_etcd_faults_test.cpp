@@ -16,7 +16,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// Of a key: any write to it changes its revision, also one of the same value.
+/// What a key holds: any write to it changes its revision, also one of the same value.
 struct Known {
   std::string value;
   rdzv::EtcdRevision revision = 0;
@@ -75,7 +75,7 @@ void raise_alarm(const RealEtcd& etcd, const std::string& alarm) {
   REQUIRE_THAT(client.receive(15), Contains("200 OK"));
 }
 
-/// Of a line that has `text`, in what an rdzvd with these options prints; none of it is repeated.
+/// An rdzvd with these options prints a line that has `text`, and does not repeat it.
 void check_told_once(const Words& options, const std::string& text) {
   Words all{"--listen=127.0.0.1:0"};
   all.insert(all.end(), options.begin(), options.end());

@@ -1,4 +1,5 @@
-// The same for longer: several kills, an old leader that wakes, members of etcd that fail.
+// Several rdzvd over a real etcd for longer: several kills, an old leader that wakes, members of
+// etcd that fail.
 #include "tests/integration/rendezvous/etcd_cluster.hpp"
 
 using namespace ddprun;

@@ -165,7 +165,7 @@ TEST_CASE("a job with a damaged journal begins anew, another one goes on") {
 TEST_CASE("jobs go on when the journal cannot be written, and rdzvd warns once") {
   Survival job;
   CHECK(job.rdzvd->stop().status == 0);
-  // Of 512 bytes: enough for the clock, and for no job.
+  // Files may have 512 bytes: enough for the clock, and for no job.
   job.rdzvd.reset();
   Child limited({"/bin/sh", "-c", "ulimit -f 1; exec \"$@\"", "sh", program("rdzvd"),
                  "--listen=127.0.0.1:0", "--state-dir=" + job.state()});

@@ -15,7 +15,7 @@
 #include "tests/integration/rendezvous/served.hpp"
 
 #ifdef __SANITIZE_ADDRESS__
-// Of sanitizer/allocator_interface.h, which not every compiler package has.
+// Declared in sanitizer/allocator_interface.h, which not every compiler package has.
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 #endif
 

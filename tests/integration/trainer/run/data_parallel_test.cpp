@@ -21,7 +21,7 @@ Arguments replicas(int count) { return {"--parallel=dp", "--replicas=" + std::to
 
 Arguments shards(int count) { return {"--shards=" + std::to_string(count)}; }
 
-/// The same weights and metrics with V replicas as with V shards, for each of the counts.
+/// V replicas give the weights and metrics of V shards, for each of the counts.
 void check_replicas(Arguments arguments, const std::string& score, const std::vector<int>& counts) {
   arguments.push_back("--checkpoint-every=off");
   for (const std::string& argument : arguments) UNSCOPED_INFO(argument);

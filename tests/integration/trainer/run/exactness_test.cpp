@@ -1,5 +1,5 @@
-// The same bits whatever the world size, the accumulation, the threads around and the
-// interruptions.
+// Training gives one result, bit by bit, whatever the world size, the accumulation, the threads
+// around and the interruptions.
 #include <sched.h>
 
 #include <catch2/catch.hpp>

@@ -81,10 +81,11 @@ inline GpuJobResult run_gpu_job(int workers, std::vector<std::string> arguments,
   return result;
 }
 
-/// Of the report; the test ends where it has none.
+/// The culprit in the report; the test ends where it has none.
 nlohmann::json culprit_of(const GpuJobResult& result);
 
-/// Of a job that was restarted once: the culprit of the first round is rank 1, which was killed.
+/// Checks the report of a job that was restarted once: the culprit of the first round is rank 1,
+/// which was killed.
 void check_rank_1_was_killed(const nlohmann::json& report);
 
 }  // namespace ddprun::test

@@ -14,7 +14,7 @@ using Catch::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
-/// Of four steps, without checkpoints.
+/// Arguments of a run of four steps, without checkpoints.
 Arguments four_steps(const SmallData& data, const Arguments& more = {}) {
   Arguments arguments = short_run(data, {"--max-steps", "4", "--checkpoint-every", "off"});
   arguments.insert(arguments.end(), more.begin(), more.end());

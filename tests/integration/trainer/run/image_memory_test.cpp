@@ -23,7 +23,7 @@ void fill_folders(const fs::path& folder, int count) {
   }
 }
 
-/// Of the process, in megabytes.
+/// The peak memory of the process, in megabytes.
 double peak(std::vector<std::string> arguments, const std::string& shape = "96x96x3") {
   arguments.insert(arguments.end(), {"--batch=4", "--lanes=1", "--shards=1", "--max-steps=30",
                                      "--checkpoint-every=off", "--image-shape=" + shape});

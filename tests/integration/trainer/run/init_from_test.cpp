@@ -20,7 +20,7 @@ Arguments with(Arguments arguments, const Arguments& more) {
   return arguments;
 }
 
-/// The same tensors under another name: `from` and `to` are equally long.
+/// Copies the tensors with one under another name: `from` and `to` are equally long.
 void rename_tensor(const fs::path& source, const fs::path& target, const std::string& from,
                    const std::string& to) {
   REQUIRE(from.size() == to.size());

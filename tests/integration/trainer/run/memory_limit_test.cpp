@@ -96,7 +96,7 @@ TEST_CASE("without memory for training neither weights nor a checkpoint are read
 }
 
 TEST_CASE("data sets of all workers here that never fit are named before any is loaded") {
-  // Of each worker: 14,000 generated pictures of 28x28 pixels and their labels, 11 MB.
+  // Each worker has 14,000 generated pictures of 28x28 pixels and their labels, 11 MB.
   const SmallMachine machine(42'000);
   if (!machine.is_possible()) skip("no mount namespaces here");
   WorkerGroup group({.world_size = 4,

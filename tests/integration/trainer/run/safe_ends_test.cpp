@@ -93,7 +93,7 @@ TEST_CASE("a loss that is not finite ends the run: rank 0 says where, the others
                                    Contains(" of the training set; the shard's samples are ") &&
                                    Contains("): lower --lr") &&
                                    Contains("the last checkpoint is " + out.path().string()));
-    // The same step, shard and sample for any number of workers.
+    // Step, shard and sample are the same for any number of workers.
     const std::size_t begin = results[0].err.find("the loss");
     const std::string place = results[0].err.substr(begin, results[0].err.find(')') - begin);
     if (line.empty()) line = place;

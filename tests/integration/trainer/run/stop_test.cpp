@@ -37,7 +37,7 @@ bool has_taken_signals(pid_t pid) {
   return false;
 }
 
-/// Of two ranks, with a checkpoint after each step.
+/// A run of two ranks, with a checkpoint after each step.
 GroupOptions long_run(const SmallData& data, const TempDir& directory) {
   return {.world_size = 2,
           .arguments = {"--data", data.path(), "--out", directory / "out", "--batch=8",

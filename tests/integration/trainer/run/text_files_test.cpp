@@ -125,7 +125,7 @@ TEST_CASE("pieces of a SentencePiece model: the same for any number of workers, 
   CHECK_THAT(is_folder.err, Contains("own.model: a folder, not a file: give the .model file"));
   fs::remove(model);
 
-  // Of a checkpoint and of a copy, which has no checksums.
+  // A checkpoint has checksums of its model; a copy of it has none.
   const fs::path kept = out.path() / "run/latest/sentencepiece.model";
   const std::vector<std::string> evaluation{"--eval", "--data", folder.path(), "--resume-from"};
   const auto evaluated_from = [&](const fs::path& weights) {

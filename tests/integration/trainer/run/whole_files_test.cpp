@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Of all event files of a run, one behind the other.
+/// The bytes of all event files of a run, one behind the other.
 std::string event_bytes(const fs::path& out) {
   std::string bytes;
   std::error_code missing;

@@ -27,7 +27,8 @@ class SmallData {
   TempDir directory_;
 };
 
-/// The same for models that learn masks: 10 pictures for training and 5 held out, grey.
+/// A folder with a small set for models that learn masks: 10 pictures for training and 5 held out,
+/// grey.
 class SmallMasks {
  public:
   explicit SmallMasks(int side);

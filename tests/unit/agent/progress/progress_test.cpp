@@ -72,7 +72,7 @@ Found found_in(const std::vector<std::vector<Sighting>>& seconds) {
   return {};
 }
 
-/// The same for so many seconds, after some others.
+/// Repeats the last second so many times.
 std::vector<std::vector<Sighting>> then_stays(std::vector<std::vector<Sighting>> seconds,
                                               std::size_t times) {
   for (std::size_t i = 0; i < times; ++i) seconds.push_back(seconds.back());

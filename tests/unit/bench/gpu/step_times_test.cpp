@@ -5,7 +5,7 @@
 namespace ddprun::bench {
 namespace {
 
-/// Of two pieces: the second is the optimizer's pass, which ends it.
+/// Adds a step of two pieces: the second is the optimizer's pass, which ends it.
 void add_step(StepTimes& times, double gap, double busy, std::uint64_t update_bytes = 0) {
   times.add({.gap = gap, .busy = busy / 2});
   times.add({.busy = busy / 2, .update_bytes = update_bytes, .ends_step = true});

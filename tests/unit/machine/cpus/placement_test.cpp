@@ -73,7 +73,7 @@ std::string placed(const MachineTopology& topology, NumaBinding mode, int worker
   return text;
 }
 
-/// The same with a GPU for each worker.
+/// The sets of workers with a GPU each, as one text; for an error its message.
 std::string placed_by_gpus(MachineTopology topology, NumaBinding mode,
                            const std::vector<int>& nodes) {
   const auto gpus = with_gpus(topology, nodes);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-/// Of about `bytes`, with a number by which it is known.
+/// A record of about `bytes`, with a number by which it is known.
 JobRecord numbered(const std::string& run_id, int number, std::size_t bytes) {
   proto::Stopped stopped;
   stopped.round = static_cast<proto::RoundNumber>(number);

@@ -68,7 +68,7 @@ class ModelEtcd {
     return answer;
   }
 
-  /// The same, but refused where it would put a key with a lease that is over.
+  /// As txn(), but refused where it would put a key with a lease that is over.
   rdzv::EtcdResult<rdzv::EtcdTxnAnswer> checked_txn(const rdzv::EtcdTxn& txn) {
     expire();
     const bool lacks_lease =

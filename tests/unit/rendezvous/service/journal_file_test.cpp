@@ -175,7 +175,7 @@ TEST_CASE("a damaged journal is set aside, the others are not") {
 TEST_CASE("the service's clock goes on over restarts of the process and of the machine") {
   const TempDir dir;
   write(*open(dir), {began("job", "a", kNow + 1s)});
-  // Of the same boot it is the boot clock: the time in between has passed.
+  // Within one boot it is the boot clock: the time in between has passed.
   CHECK(open(dir, "boot", kNow + 1h)->take_past().clock_shift == 0s);
   // After another boot it goes on where the records end.
   CHECK(open(dir, "boot 2", Clock::time_point(1min))->take_past().clock_shift ==
@@ -184,7 +184,8 @@ TEST_CASE("the service's clock goes on over restarts of the process and of the m
         kNow + 1s - Clock::time_point(1min));
   CHECK(open(dir, "", Clock::time_point(1min))->take_past().clock_shift ==
         kNow + 1s - Clock::time_point(1min));
-  // The same where the other machine runs for longer: what is waited for must not be over at once.
+  // It does so where the other machine runs for longer, too: what is waited for must not be over at
+  // once.
   CHECK(open(dir, "boot 3", kNow + 9'600h)->take_past().clock_shift == 1s - 9'600h);
   CHECK(open(dir, "boot 3", kNow + 9'601h)->take_past().clock_shift == 1s - 9'600h);
 }

@@ -57,7 +57,7 @@ class ServiceScript {
     say(id, resume);
     return id;
   }
-  /// Of an agent that has a session, and so has been told of an epoch.
+  /// What an agent resumes with that has a session, and so has been told of an epoch.
   [[nodiscard]] static proto::Resume resume_of(const std::string& agent, std::uint64_t next_seq) {
     proto::Resume resume;
     resume.agent = agent;

@@ -57,8 +57,8 @@ TEST_CASE("models train on the GPU in tf32 about as on the CPU in fp32") {
   check_as_on_cpu(text_shards(), Precision::tf32, 4e-3);
 }
 
-/// Of the arena, after backward of the first `shards` shards: each in an arena of its own, added by
-/// the host, or all in one.
+/// The arena's gradients after backward of the first `shards` shards: each in an arena of its own,
+/// added by the host, or all in one.
 std::vector<float> gradients_of(const Shards& model, Precision precision, int shards, bool in_one,
                                 Device& device = test::device()) {
   const Graph& graph = model.graph;
@@ -71,7 +71,7 @@ std::vector<float> gradients_of(const Shards& model, Precision precision, int sh
   const DeviceMemory counters = device.allocate(sizeof(Counters));
   std::vector<float> all(weights.size());
   for (int shard = 0; shard < shards; ++shard) {
-    // Of other masks and another number of samples.
+    // Each shard has other masks and another number of samples.
     executor.train(model.batch(model.steps - 1 - shard), learner.weights(),
                    {.seed = 5, .state = learner.state(), .shard = shard, .shards = shards});
     executor.loss(counters.as<Counters>().front());
@@ -100,7 +100,7 @@ TEST_CASE("gradients and statistics of several shards add up in one arena") {
         largest = std::max(largest, std::abs(double{apart[i]}));
         off = std::max(off, std::abs(double{apart[i]} - double{in_one[i]}));
       }
-      // Of numbers that cancel each other nearly nothing is left, but their rounding.
+      // Numbers that cancel each other leave nearly nothing but their rounding.
       CHECK(off <= 1e-6 * std::max(largest, 1e-4));
     }
   }

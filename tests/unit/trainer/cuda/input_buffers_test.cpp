@@ -303,8 +303,8 @@ TEST_CASE(
 TEST_CASE("a wait of the two streams that is left out shows as wrong inputs") {
   const bool stays = GENERATE(false, true);
   const std::vector<float> expected = passes(1, 0, stays).values;
-  // Of a pass: the copy waits until the buffer is free, then the computation for the copy. The
-  // first two passes find their buffers free.
+  // A pass has two waits: the copy waits until the buffer is free, then the computation for the
+  // copy. The first two passes find their buffers free.
   for (const std::uint64_t wait : {2U, 4U, 5U, 6U, 7U, 8U}) {
     bool is_found = false;
     for (std::uint64_t seed = 1; seed <= 400 && !is_found; ++seed)

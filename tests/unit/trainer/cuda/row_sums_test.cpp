@@ -57,7 +57,7 @@ class Sums {
 };
 
 TEST_CASE("sums over rows are those of all pieces, times a factor, or added to what is there") {
-  // Of one piece and of several; fewer columns than a block sums, and more.
+  // One piece and several; fewer columns than a block sums, and more.
   const std::size_t rows = GENERATE(std::size_t{1}, std::size_t{100}, std::size_t{1500});
   const std::size_t columns = GENERATE(std::size_t{3}, std::size_t{70});
   const bool adds = GENERATE(false, true);

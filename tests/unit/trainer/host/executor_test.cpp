@@ -256,7 +256,7 @@ TEST_CASE("images of bytes have the bits of the floats that the tables make of t
 TEST_CASE("windows of images have the bits of the floats that they show") {
   Setup setup;
   const AsPixels as;
-  // The same pixels with a row above and two columns on the left that no window shows.
+  // These pixels with a row above and two columns on the left that no window shows.
   constexpr WindowSides kSides{.from_height = 7, .from_width = 8, .height = 6, .width = 6};
   std::vector<std::uint8_t> stored;
   for (std::size_t sample = 0; sample < 4; ++sample) {

@@ -155,7 +155,7 @@ TEST_CASE("padding changes no bit of attention but by a library's choice, and ge
   wide.width = 96;
   AttentionRun a(narrow);
   AttentionRun b(wide);
-  // The same tokens, and rubbish behind them.
+  // Both get these tokens, and the wide one rubbish behind them.
   for (std::size_t s = 0; s < 2; ++s)
     std::copy_n(a.layer.inputs[0].begin() + static_cast<std::ptrdiff_t>(s * 32 * 48), 32 * 48,
                 b.layer.inputs[0].begin() + static_cast<std::ptrdiff_t>(s * 96 * 48));

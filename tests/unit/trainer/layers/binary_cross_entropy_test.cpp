@@ -73,7 +73,7 @@ TEST_CASE("the loss against a mask is the mean over a sample's pixels, summed ov
 TEST_CASE("the gradient of the loss against a mask agrees with finite differences in double") {
   MaskSetup setup;
   setup.layer.run();
-  // Of the mean over all samples, times the loss scale, over two shards.
+  // The loss is the mean over all samples, times the loss scale, over two shards.
   const double factor = 8.0 / 2 / (kMaskSamples * static_cast<double>(kMaskPixels.count()));
   constexpr double kStep = 1e-5;
   std::vector<double> want;

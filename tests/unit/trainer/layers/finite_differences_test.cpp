@@ -30,7 +30,7 @@ struct LayerCase {
 
 Values in_double(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
-/// Of sum(slope * formula) by one of the point's values.
+/// Derivatives of sum(slope * formula) by the values of one input or parameter.
 Values differences(const LayerCase& one, Point point, bool parameter, std::size_t index,
                    const Values& slopes) {
   const auto sum = [&] {

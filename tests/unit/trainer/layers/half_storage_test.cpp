@@ -146,7 +146,7 @@ std::vector<double> doubles(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
-/// The same values, of a type of two bytes, in every storage.
+/// Values of a type of two bytes that every storage is given.
 struct Given {
   HalfType type;
   std::array<std::int32_t, kHalfSamples> labels{3, 0, 39};

@@ -7,8 +7,8 @@ namespace ddprun::trainer::test {
 
 /// One for all cases of a program.
 Device& device();
-/// The same where products and convolutions of floats are computed in tf32. Of programs on a GPU,
-/// emulated or not.
+/// A device on which products and convolutions of floats are computed in tf32, for all cases of a
+/// program on a GPU, emulated or not.
 Device& tf32_device();
 
 /// What the device's libraries do otherwise than loops of our own.

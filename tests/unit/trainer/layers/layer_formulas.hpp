@@ -68,7 +68,7 @@ inline Values pool_formula(const LayerShape& shape, const Point& p, bool maximum
   return output;
 }
 
-/// Of each output pixel the mean over the rows floor(y h / H) to ceil((y + 1) h / H), columns
+/// Each output pixel is the mean over the rows floor(y h / H) to ceil((y + 1) h / H), columns
 /// alike.
 inline Values adaptive_formula(const ActivationShape& in, const ActivationShape& out,
                                const Point& p) {

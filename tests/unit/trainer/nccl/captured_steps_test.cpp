@@ -14,7 +14,7 @@ using test::Shards;
 using test::StepsDone;
 using test::StepsWanted;
 
-/// Of rank 0, once both are done.
+/// What rank 0 has done, once both are done.
 StepsDone run_two(const Shards& data, const StepsWanted& wanted, SumOrder order,
                   std::uint64_t seed) {
   test::Problems problems;

@@ -113,7 +113,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a wait that is left out shows as wrong sums") {
-  // Of a step: each bucket waits for what was computed, and then the sums are waited for.
+  // A step has these waits: each bucket waits for what was computed, and then the sums are waited
+  // for.
   for (std::uint64_t wait = 1; wait <= 4; ++wait) {
     bool is_found = false;
     for (std::uint64_t seed = 1; seed <= 400 && !is_found; ++seed)

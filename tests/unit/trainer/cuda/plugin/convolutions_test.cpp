@@ -26,7 +26,7 @@ TEST_CASE("where cuDNN lists no deterministic algorithm, one that its manual cal
     for (const int ran : answers.ran) CHECK(ran == 1);
     CHECK(fixture.convolutions->workspace_bytes(pass, kShape) >= 1000);
   }
-  // Of forward there are two.
+  // Forward has two such algorithms.
   const Fixture fixture({.runnable = {0}});
   fixture.convolve(ConvolutionPass::forward);
   CHECK(answers.ran == std::vector<int>{0, 0});  // tried once before

@@ -32,7 +32,7 @@ struct Answers {
   std::vector<std::pair<int, std::size_t>> workspaces{};  // of algorithms; 1000 of any other
   std::size_t more_for_tensor_cores = 0;                  // in such arithmetic
   bool refuses_odd_channels = false;                      // no algorithm for them at all
-  /// Of a run: input, weight, output.
+  /// Called by a run with input, weight, output.
   std::function<void(void*, void*, void*)> compute{};
   // What it was asked.
   std::vector<int> ran{};
@@ -68,7 +68,7 @@ struct Answers {
     return CUDNN_STATUS_SUCCESS;
   }
 };
-/// Of all tests of the program, one after another.
+/// Shared by all tests of the program, one after another.
 inline Answers answers;
 
 Cudnn fake_cudnn();

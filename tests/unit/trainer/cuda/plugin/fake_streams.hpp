@@ -29,7 +29,7 @@ struct FakeStreams {
   int freed = 0;  ///< calls of cudaFreeHost
 };
 
-/// Of all tests of the program, one after another: each begins with a new one.
+/// Shared by all tests of the program, one after another: each begins with a new one.
 FakeStreams& fake_streams();
 
 /// `operations` more are pending.
