@@ -1,4 +1,4 @@
-"""What the lints share: the project's source files, and C++ text without comments and literals."""
+"""What the lints share: the project's source files, and C++ text as comments, or without them and literals."""
 
 import pathlib
 import re
@@ -38,6 +38,20 @@ def code_only(text):
             kept = '"' + kept[1:-1] + '"'
         return kept
     return _COMMENT_OR_LITERAL.sub(blank, text)
+
+
+def comments_in(text):
+    """Yields (offset, comment) for each comment; lines with // one below the other, in one column, are one comment."""
+    line, column = -1, -1  # of the comment line before
+    for match in _COMMENT_OR_LITERAL.finditer(text):
+        if match.group()[0] != "/":
+            continue
+        begin = text.rfind("\n", 0, match.start()) + 1
+        here = (line_of(text, match.start()), match.start() - begin)
+        goes_on = here == (line + 1, column) and not text[begin:match.start()].strip()
+        line, column = here
+        if not goes_on:
+            yield match.start(), match.group()
 
 
 def line_of(text, offset):
