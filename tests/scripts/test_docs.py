@@ -76,6 +76,16 @@ class Documentation(unittest.TestCase):
     def test_every_path_in_code_type_exists(self):
         self.assertEqual(self.missing(PATH, lambda document: ROOT), [])
 
+    def test_every_promise_has_tests_that_are_run(self):
+        listed = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("CMakeLists.txt"))
+        rows = [row for row in table_rows(ROOT / "docs" / "promises.md")[2:]]
+        self.assertGreater(len(rows), 90)
+        for row in rows:
+            tests = re.findall(r"`[\w./]*?(\w+_test\.cpp|\w+_entry\.cpp|test_\w+)(?:\.py)?`", row)
+            folders = re.findall(r"`tests/\w+/`|`scripts/[\w-]+`", row)
+            self.assertTrue(tests or folders, row)
+            self.assertEqual([test for test in tests if not re.search(rf"\b{re.escape(test)}\b", listed)], [], row)
+
     def test_every_script_can_be_executed(self):
         scripts = [path for path in [*(ROOT / "scripts").iterdir(), ROOT / ".ci" / "run"] if path.is_file()]
         self.assertEqual([path.name for path in scripts if not os.access(path, os.X_OK)], [])
