@@ -37,7 +37,7 @@ constexpr std::array kPrograms = {
         "train",
         "model|classes|dropout|stem|decoder|pos-weight|size|data|image-shape|crop|flip|"
         "data-memory|skip-bad|normalize|mask-threshold|holdout|sentences|max-tokens|tokens|"
-        "tsv-header|init|init-from|init-skip|epochs|max-steps|batch|global-batch|shards|"
+        "init|init-from|init-skip|epochs|max-steps|batch|global-batch|shards|"
         "accumulate|optimizer|lr|scale-lr|momentum|nesterov|betas|eps|weight-decay|decay|"
         "grad-clip|schedule|step-epochs|step-factor|plateau-on|plateau-patience|plateau-factor|"
         "warmup|precision|loss-scale|seed|device|parallel|replicas|no-deterministic|exact|"

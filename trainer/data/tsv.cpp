@@ -6,6 +6,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "base/lower_case.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
 #include "trainer/error.hpp"
@@ -53,15 +54,19 @@ TsvRow parse_row(std::string_view text, std::size_t line, const std::string& fil
   const char* const end = label.data() + label.size();
   const auto [stop, error] = std::from_chars(label.data(), end, row.label);
   if (error != std::errc() || stop != end || row.label < 0 || row.label > kTsvLabelMax) {
-    refuse(fmt::format("the label {} is no number from 0 to {}{}", shown(label), kTsvLabelMax,
-                       line == 1 ? ": if the line is a header, give --tsv-header" : ""));
+    refuse(fmt::format(
+        "the label {} is no number from 0 to {}{}", shown(label), kTsvLabelMax,
+        line == 1 ? ": if the line is a header, remove it, or call the column label" : ""));
   }
   return row;
 }
 
+/// As the files of GLUE have one.
+bool is_header(std::string_view line) { return lower_case(line).ends_with("\tlabel"); }
+
 }  // namespace
 
-std::vector<TsvRow> parse_tsv(std::string_view text, const std::string& file, bool has_header) {
+std::vector<TsvRow> parse_tsv(std::string_view text, const std::string& file) {
   text = without_byte_order_mark(text);
   std::vector<TsvRow> rows;
   for (std::size_t line = 1; !text.empty(); ++line) {
@@ -69,7 +74,7 @@ std::vector<TsvRow> parse_tsv(std::string_view text, const std::string& file, bo
     std::string_view one = text.substr(0, end);
     if (one.ends_with('\r')) one.remove_suffix(1);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (line > 1 || !has_header) rows.push_back(parse_row(one, line, file));
+    if (line > 1 || !is_header(one)) rows.push_back(parse_row(one, line, file));
   }
   if (rows.empty()) throw DataError(file + ": no line with a sentence, a tab and a label");
   return rows;

@@ -22,8 +22,8 @@ struct TsvRow {
 };
 
 /// Throws DataError that names `file` and the line: no row, another number of columns than two, an
-/// empty sentence, invalid UTF-8, a label that is no number up to kTsvLabelMax. Leaves out the
-/// first line if it is a header. Pure.
-std::vector<TsvRow> parse_tsv(std::string_view text, const std::string& file, bool has_header);
+/// empty sentence, invalid UTF-8, a label that is no number up to kTsvLabelMax. Leaves out a
+/// first line that calls its second column `label`. Pure.
+std::vector<TsvRow> parse_tsv(std::string_view text, const std::string& file);
 
 }  // namespace ddprun::trainer

@@ -28,10 +28,10 @@ struct TsvFile {
   std::vector<TsvRow> rows;  // parts of bytes
 };
 
-TsvFile read_tsv(const std::filesystem::path& path, bool has_header) {
+TsvFile read_tsv(const std::filesystem::path& path) {
   TsvFile file{.path = path, .bytes = read_file_or_gzip(path), .rows = {}};
   const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
-  file.rows = parse_tsv(text, path.string(), has_header);
+  file.rows = parse_tsv(text, path.string());
   return file;
 }
 
@@ -153,8 +153,8 @@ Tokenizer make_tokenizer(const TextSettings& settings, const TsvFile& train) {
 TrainAndTest load_tsv(const std::filesystem::path& folder, const TextSettings& settings,
                       std::optional<int> head) {
   const std::filesystem::path held_out = held_out_path(folder);
-  const TsvFile train_file = read_tsv(folder / "train.tsv", settings.has_header);
-  const TsvFile test_file = read_tsv(held_out, settings.has_header);
+  const TsvFile train_file = read_tsv(folder / "train.tsv");
+  const TsvFile test_file = read_tsv(held_out);
   const int classes = agree_on_classes(labels_of(train_file), labels_of(test_file), head);
 
   Tokenizer tokenizer = make_tokenizer(settings, train_file);

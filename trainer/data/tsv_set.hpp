@@ -15,7 +15,6 @@ namespace ddprun::trainer {
 /// How texts of files become tokens.
 struct TextSettings {
   TokenKind tokens = TokenKind::words;
-  bool has_header = false;  ///< the first line of each file is none of the samples
   /// Words of a model that is there: those of this file (vocabulary.txt of a checkpoint), not of
   /// the training set. Pieces: the file of the SentencePiece model, which must be given.
   std::optional<std::filesystem::path> vocabulary = std::nullopt;

@@ -29,7 +29,6 @@ inline std::vector<Term> option_examples() {
       {"--sentences", "ddprun train --model=textclf --sentences=1000"},
       {"--max-tokens", "ddprun train --model=textclf --max-tokens=32"},
       {"--tokens", "ddprun train --model=textclf --data=data/sst2 --tokens=bytes"},
-      {"--tsv-header", "ddprun train --model=textclf --data=data/sst2 --tsv-header"},
       {"--init", "ddprun train --init=normal:0.02"},
       {"--init-from", "ddprun train --init-from=weights.safetensors"},
       {"--init-skip", "ddprun train --init-from=weights.safetensors --init-skip=fc3."},

@@ -90,7 +90,6 @@ struct Options {
                                   ///< what the model takes
   TokenKind tokens = TokenKind::words;     ///< of texts in files
   std::optional<std::string> piece_model;  ///< --tokens=FILE.model
-  bool tsv_header = false;
   std::string data = "generated";
   std::optional<std::string> image_shape;    ///< none: the model's default
   PreparationSettings preparation;           ///< of images

@@ -172,8 +172,6 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
   line.text("--tokens", texts.tokens, "words|bytes|FILE.model",
             "What a text of a file is split into: the words that occur at least twice in the "
             "training set, bytes, or the pieces of a SentencePiece model");
-  line.flag("--tsv-header", options.tsv_header,
-            "The first line of train.tsv, dev.tsv and test.tsv is a header");
   line.text("--init", texts.init, "HOW",
             "Seeded initial values: default (those of PyTorch, torchvision or transformers for "
             "this model), "
@@ -210,7 +208,6 @@ std::vector<OptionNeed> data_needs(const Options& options) {
       {"--sentences", reads_texts(options.model), "--model textclf"},
       {"--sentences", is_generated(options), "--data generated"},
       {"--tokens", reads_files_of_texts, kTextFiles},
-      {"--tsv-header", reads_files_of_texts, kTextFiles},
       {"--max-tokens", options.model == ModelName::textclf, "--model textclf"},
       {"--image-shape", !reads_texts(options.model), "a --model of images"},
       {"--crop", !reads_texts(options.model), "a --model of images"},

@@ -50,7 +50,6 @@ DataRequest request_of(const Options& options, int workers, const MachineMemory&
       .sentences = {.count = options.sentences,
                     .tokens = options.max_tokens.value_or(kSentenceTokens)},
       .texts = {.tokens = options.tokens,
-                .has_header = options.tsv_header,
                 .vocabulary = vocabulary_file(options),
                 .is_kept = options.eval,
                 .plugin_folder = program_folder().string(),

@@ -12,14 +12,12 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
-void refuse(const std::string& text, bool has_header = false) {
-  parse_tsv(text, "a.tsv", has_header);
-}
+void refuse(const std::string& text) { parse_tsv(text, "a.tsv"); }
 
 TEST_CASE("a line is a sentence, a tab and a label, and the last one may have no end") {
   for (const char* text : {"good film\t1\nbad\t0\n", "good film\t1\nbad\t0",
                            "good film\t1\r\nbad\t0\r\n", "\xef\xbb\xbfgood film\t1\nbad\t0\n"}) {
-    const std::vector<TsvRow> rows = parse_tsv(text, "a.tsv", false);
+    const std::vector<TsvRow> rows = parse_tsv(text, "a.tsv");
     REQUIRE(rows.size() == 2);
     CHECK(rows[0].sentence == "good film");
     CHECK(rows[0].label == 1);
@@ -29,16 +27,18 @@ TEST_CASE("a line is a sentence, a tab and a label, and the last one may have no
   }
 }
 
-TEST_CASE("a header is left out where there is one") {
-  const std::string text = "sentence\tlabel\nbad\t0\n";
-  CHECK(parse_tsv(text, "a.tsv", true).at(0).line == 2);
-  CHECK_THROWS_WITH(refuse(text), Contains("a.tsv: line 1: the label label is no number") &&
-                                      EndsWith("if the line is a header, give --tsv-header"));
+TEST_CASE("a header is left out where it names the column of labels") {
+  for (const char* header : {"sentence\tlabel\n", "Text\tLABEL\r\n"})
+    CHECK(parse_tsv(header + std::string("bad\t0\n"), "a.tsv").at(0).line == 2);
+  CHECK_THROWS_WITH(refuse("a\t1\nsentence\tlabel\n"), Contains("line 2: the label label is no"));
+  CHECK_THROWS_WITH(refuse("text\tclass\nbad\t0\n"),
+                    Contains("a.tsv: line 1: the label class is no number") &&
+                        EndsWith("if the line is a header, remove it, or call the column label"));
 }
 
 TEST_CASE("what is no sentence with a label is refused with its line") {
   CHECK_THROWS_WITH(refuse(""), Contains("a.tsv: no line with a sentence"));
-  CHECK_THROWS_WITH(refuse("sentence\tlabel\n", true), Contains("a.tsv: no line"));
+  CHECK_THROWS_WITH(refuse("sentence\tlabel\n"), Contains("a.tsv: no line"));
   CHECK_THROWS_WITH(refuse("a\t1\nb 0\n"),
                     Contains("a.tsv: line 2: 1 column, but") && EndsWith(": correct the line"));
   for (const char* end : {"\n", "\r\n"}) {
@@ -61,7 +61,7 @@ TEST_CASE("what is no sentence with a label is refused with its line") {
 TEST_CASE("sentences are UTF-8") {
   for (const char* good : {"gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
                            "\xf4\x8f\xbf\xbf", "\xee\x80\x80"}) {
-    CHECK(parse_tsv(std::string(good) + "\t1", "a.tsv", false).at(0).sentence == good);
+    CHECK(parse_tsv(std::string(good) + "\t1", "a.tsv").at(0).sentence == good);
   }
   // Alone, cut short, over-long, surrogates, beyond U+10FFFF.
   for (const char* bad :
@@ -80,7 +80,7 @@ TEST_CASE("a file of texts with any bytes changed is read or refused, nothing el
       text[random() % text.size()] = static_cast<char>(random());
     std::size_t rows = 0;  // CHECK would catch the refusal itself
     try {
-      rows = parse_tsv(text, "x", random() % 2 == 0).size();
+      rows = parse_tsv(text, "x").size();
     } catch (const DataError&) {
       continue;
     }

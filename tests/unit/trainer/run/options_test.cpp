@@ -308,8 +308,6 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--model=textclf", "--data=generated-cracks"}, "--data needs a U-Net"},
       {{"--model=unet16", "--data=generated-cracks", "--holdout=0.1"}, "--holdout needs --data"},
       {{"--tokens=bytes"}, "--tokens needs --model textclf with --data FOLDER"},
-      {{"--model=textclf", "--tsv-header"},
-       "--tsv-header needs --model textclf with --data FOLDER"},
       {{"--model=textclf", "--data=set", "--sentences=9"}, "--sentences needs --data generated"},
       {{"--model=textclf", "--data=set", "--tokens=letters"},
        "--tokens letters: must be words, bytes, or a SentencePiece model, which ends in .model"},
