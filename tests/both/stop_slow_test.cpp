@@ -1,7 +1,7 @@
 // Many random moments: a long test, for the nightly run.
 #include <catch2/catch.hpp>
 
-#include "tests/integration/trainer/run/stopped_runs.hpp"
+#include "tests/both/stopped_runs.hpp"
 
 using namespace ddprun::test;
 

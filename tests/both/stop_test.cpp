@@ -5,7 +5,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/integration/trainer/run/stopped_runs.hpp"
+#include "tests/both/stopped_runs.hpp"
 
 using namespace ddprun::test;
 using namespace std::chrono_literals;

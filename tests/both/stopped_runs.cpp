@@ -1,4 +1,4 @@
-#include "tests/integration/trainer/run/stopped_runs.hpp"
+#include "tests/both/stopped_runs.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
