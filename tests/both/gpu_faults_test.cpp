@@ -1,10 +1,11 @@
 // Jobs of ddprun over the fake NCCL, one rank of which hangs, fails or dies: they end in time, and
 // the report names a rank with the reason.
+#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/integration/trainer/run/gpu_runs.hpp"
+#include "tests/both/gpu_job.hpp"
 #include "trainer/run/exit_codes.hpp"
 
 using namespace ddprun::test;

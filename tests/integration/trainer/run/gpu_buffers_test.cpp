@@ -1,9 +1,8 @@
 // Runs over the fake NCCL with the gradients in memory that it knows: the weights are those
-// without, all ranks do it alike, and what hangs or fails there ends in time.
-#include <nlohmann/json.hpp>
+// without, and all ranks do it alike. What hangs or fails there is in tests/both/.
+#include <catch2/catch.hpp>
 
 #include "tests/integration/trainer/run/gpu_runs.hpp"
-#include "trainer/run/exit_codes.hpp"
 
 using namespace ddprun::test;
 
@@ -97,40 +96,4 @@ TEST_CASE("where one rank cannot do what the others can, none does") {
   CHECK_THAT(refused.err,
              Contains("train: warning: rank 1: ncclCommRegister on rank 1 (emulated GPU GPU-") &&
                  Contains("all ranks go on with plain buffers"));
-}
-
-TEST_CASE("a window that a rank never comes to ends the job at --rendezvous-timeout") {
-  const SmallData data;
-  const GpuJobResult result =
-      run_gpu_job(2, four_steps(data, {"--no-deterministic", "--rendezvous-timeout=10s"}),
-                  "1:window_hangs 0:abort_hangs 1:abort_hangs");
-  INFO(result.job.err << result.report);
-  CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
-  CHECK_THAT(result.job.err, Contains("NCCL has not registered the gradients of all ranks by the "
-                                      "deadline: ncclCommWindowRegister on rank ") &&
-                                 Contains("NCCL_WIN_ENABLE=0 on all ranks"));
-}
-
-TEST_CASE("a rank on which NCCL registers no window is the culprit, with what to do") {
-  const SmallData data;
-  const GpuJobResult result =
-      run_gpu_job(2, four_steps(data, {"--no-deterministic"}), "1:window_error");
-  INFO(result.job.err << result.report);
-  CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
-  const auto culprit = culprit_of(result);
-  CHECK(culprit["rank"] == 1);
-  CHECK_THAT(culprit["evidence_text"].get<std::string>(),
-             Contains("ncclCommWindowRegister on rank 1 (emulated GPU GPU-") &&
-                 Contains("failed: ") && Contains("NCCL_WIN_ENABLE=0"));
-}
-
-TEST_CASE(
-    "a rank that is killed while windows are registered is the culprit, and a restart works") {
-  const SmallData data;
-  const Arguments arguments = four_steps(data, {"--no-deterministic"});
-  const GpuJobResult result = run_gpu_job(2, arguments, "1:window_kill", 1);
-  INFO(result.job.out << result.job.err << result.report);
-  REQUIRE(result.job.status == 0);
-  check_rank_1_was_killed(nlohmann::json::parse(result.report));
-  CHECK(field(result.outcome(), "weights") == weights(on_gpus(arguments, 2)));
 }

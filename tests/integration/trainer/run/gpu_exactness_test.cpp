@@ -1,8 +1,6 @@
 // Whole runs with --exact on emulated GPUs, of models with batch norms, attention and masks: the
-// same weights for any number of workers, with accumulation and after a kill. Those of lenet are in
+// same weights for any number of workers, with accumulation. Those of lenet are in
 // gpu_training_test.cpp, more of these in gpu_exactness_slow_test.cpp.
-#include <nlohmann/json.hpp>
-
 #include "tests/integration/trainer/run/gpu_exact_runs.hpp"
 
 using namespace ddprun::test;
@@ -22,30 +20,6 @@ TEST_CASE("resnet18 with --exact has the same weights for any number of GPUs") {
   const Arguments run = exact_run(
       {"--model=resnet18", "--data", data.path(), "--batch=4", "--max-steps=2", "--lr=1e-6"});
   check_learned_as_on_cpu(run, check_exact(run, {2, 4}));
-}
-
-TEST_CASE("resnet18 with --exact has the same weights after a rank was killed, on other GPUs") {
-  const SmallData data(8);
-  const TempDir directory;
-  const Arguments arguments{"--model=resnet18", "--data",     data.path(),    "--batch=2",
-                            "--exact",          "--shards=4", "--max-steps=3"};
-  const auto with = [&](const Arguments& more) {
-    Arguments all = arguments;
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
-  const std::string base = weights(on_gpus(with({"--checkpoint-every=off"})));
-  // The first four operations are meetings at the start; a step has two for each bucket, and a
-  // meeting.
-  const GpuJobResult result =
-      run_gpu_job(2, with({"--out", directory / "out", "--checkpoint-every=1"}), "1:kill=18", 1);
-  INFO(result.job.out << result.job.err << result.report);
-  REQUIRE(result.job.status == 0);
-  const auto report = nlohmann::json::parse(result.report);
-  REQUIRE(report["rounds"].size() == 2);
-  CHECK(report["rounds"][0]["furthest_step"] >= 1);
-  CHECK(field(result.outcome(), "weights") == base);
-  CHECK(field(result.outcome(), "restarts") == "1");
 }
 
 TEST_CASE("texts and masks that stay on the GPU give the weights of those that are sent") {

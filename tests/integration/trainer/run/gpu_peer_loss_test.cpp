@@ -1,5 +1,6 @@
 // Ranks over the fake NCCL without a launcher: one is killed in each phase of a run, and the other
 // finds out by itself which one it has lost and what it waited for.
+#include <catch2/catch.hpp>
 #include <csignal>
 
 #include "tests/integration/trainer/run/gpu_runs.hpp"

@@ -1,4 +1,5 @@
 // A run may change its device at a checkpoint.
+#include <catch2/catch.hpp>
 #include <csignal>
 
 #include "tests/integration/trainer/run/gpu_runs.hpp"

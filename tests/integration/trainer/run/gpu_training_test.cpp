@@ -210,20 +210,6 @@ TEST_CASE("ranks with another --grad-comm are told before they begin") {
   }
 }
 
-TEST_CASE("a job of ddprun with one worker or two, each on its GPU, ends with the same weights") {
-  const SmallData data;
-  const std::string alone = weights(on_gpus(four_steps(data, {"--exact"})));
-  for (const int workers : {1, 2}) {
-    const GpuJobResult result = run_gpu_job(workers, four_steps(data, {"--exact"}));
-    INFO(workers << " workers: " << result.job.out << result.job.err);
-    REQUIRE(result.job.status == 0);
-    const std::string outcome = result.outcome();
-    CHECK(field(outcome, "weights") == alone);
-    CHECK(field(outcome, "world_size") == std::to_string(workers));
-    CHECK_THAT(field(outcome, "compute"), Contains("emulated GPU"));
-  }
-}
-
 TEST_CASE("a rank on the CPU beside one on a GPU is refused with both named") {
   const SmallData data;
   GroupOptions options = on_gpus(four_steps(data), 2);

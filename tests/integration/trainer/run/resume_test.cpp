@@ -8,7 +8,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "agent/progress/progress_page.hpp"
 #include "base/unique_handle.hpp"
 #include "tests/integration/trainer/run/worker_group.hpp"
 
@@ -59,19 +58,6 @@ TEST_CASE("the metrics of a resumed run are those of an uninterrupted one") {
       train({.world_size = 2, .arguments = three_epochs(data, {"--out", directory / "parts"})});
   CHECK(field(parts, "train_loss") == field(whole, "train_loss"));
   CHECK(field(parts, "test_accuracy") == field(whole, "test_accuracy"));
-}
-
-TEST_CASE("a run reports its step and phase and asks not to be watched after its end") {
-  const SmallData data;
-  const TempDir directory;
-  const std::string page = directory / "page";
-  train({.arguments = three_epochs(data, {"--out", directory / "out", "--max-steps", "5"}),
-         .environment = {{"DDPRUN_PROGRESS_FILE", page}}});
-  const auto last = ddprun::agent::read_progress_page(page).page;
-  REQUIRE(last.has_value());
-  CHECK(last->step == 5);
-  CHECK(last->phase == "last checkpoint");
-  CHECK_FALSE(last->watched);
 }
 
 TEST_CASE("V of the checkpoint is kept when it is not given") {
