@@ -1,36 +1,16 @@
-// The fuzzers' entries as a test: every input of their corpora, and seeded changes of them.
-// DDPRUN_FUZZ_RUNS is the number of changes where many more are wanted.
+// The launcher's entries of the fuzzers as a test (replay.hpp).
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "launcher/options/option_table.hpp"
 #include "tests/fuzz/entries.hpp"
-#include "tests/fuzz/mutation.hpp"
+#include "tests/fuzz/replay.hpp"
 #include "tests/support/tls.hpp"
 
 using namespace ddprun::test;
 
 namespace {
-
-using Entry = void (*)(const std::uint8_t*, std::size_t);
-
-void feed(Entry entry, const std::string& bytes) {
-  entry(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-}
-
-/// An entry aborts where a promise is broken, so to come back is to have passed.
-std::size_t replay(Entry entry, const std::string& folder, std::size_t runs,
-                   std::vector<std::string> more = {}) {
-  std::vector<std::string> inputs = corpus(std::string(DDPRUN_CORPORA "/") + folder);
-  REQUIRE(inputs.size() >= 8);
-  inputs.insert(inputs.end(), more.begin(), more.end());
-  for (const std::string& input : inputs) feed(entry, input);
-  Mutator mutator(inputs, 20240501);
-  runs = run_length("DDPRUN_FUZZ_RUNS", runs);
-  for (std::size_t run = 0; run < runs; ++run) feed(entry, mutator.next());
-  return runs;
-}
 
 /// Words for the command line of which every spelling of every option is one.
 std::vector<std::string> spellings_of_all_options() {
@@ -114,23 +94,6 @@ TEST_CASE("any bytes of a launcher or a node are taken apart the same in one pie
 
 TEST_CASE("any bytes keep every promise of progress pages and the output of debuggers") {
   CHECK(replay(fuzz_progress_page, "progress_page", 20000) > 0);
-}
-
-TEST_CASE("any bytes are read as initial weights or refused in one line") {
-  CHECK(replay(fuzz_safetensors, "safetensors", 20000) > 0);
-}
-
-TEST_CASE("any bytes are decoded as an image or refused in one line") {
-  CHECK(replay(fuzz_jpeg, "jpeg", 5000) > 0);
-  CHECK(replay(fuzz_png, "png", 5000) > 0);
-}
-
-TEST_CASE("any bytes are rows of texts, or refused in one line") {
-  CHECK(replay(fuzz_tsv, "tsv", 20000) > 0);
-}
-
-TEST_CASE("any bytes are judged as a SentencePiece model in one line") {
-  CHECK(replay(fuzz_piece_model, "piece_model", 20000) > 0);
 }
 
 TEST_CASE("any words keep every promise of the command line") {
