@@ -18,7 +18,7 @@ if(DDPRUN_TESTS)
   find_package(Catch2 REQUIRED)
 endif()
 
-if(NOT DDPRUN_CUDA STREQUAL "OFF")
+if(DDPRUN_TRAIN AND NOT DDPRUN_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)

@@ -139,7 +139,7 @@ class Build(CopiedProject):
     def test_an_unknown_preset_is_refused_with_the_known_ones(self):
         done = self.run_script("scripts/build", "relese")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("release dev asan tsan", done.stderr)
+        self.assertIn("release dev launcher trainer asan tsan", done.stderr)
 
     def test_a_warning_is_an_error_only_where_that_is_asked_for(self):
         presets = (self.project / "CMakePresets.json").read_text()
@@ -199,6 +199,36 @@ class Build(CopiedProject):
         cache.write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
         self.run_script("scripts/build")
         self.assertFalse(cache.exists())
+
+
+class Dev(CopiedProject):
+    def setUp(self):
+        super().setUp()
+        self.program(self.project / "scripts" / "build", '#!/bin/sh\necho "build: $*"\n')
+        self.program(self.bin / "ctest", '#!/bin/sh\necho "ctest: $* seeds=$DDPRUN_SIM_SEEDS"\n')
+
+    def lines(self, *arguments):
+        done = self.run_script("scripts/dev", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def test_without_a_house_everything_is_built_and_the_unit_tests_run(self):
+        built, tested = self.lines("-R", "sampler")
+        self.assertEqual(built, "build: dev")
+        self.assertIn("--test-dir build/dev ", tested)
+        self.assertTrue(tested.endswith(" -R sampler seeds="), tested)
+
+    def test_of_a_house_only_the_unit_tests_are_built_and_run(self):
+        for house in ("launcher", "trainer"):
+            built, tested = self.lines(house, "-R", "parser")
+            self.assertEqual(built, f"build: {house} unit_tests")
+            self.assertIn(f"--test-dir build/{house} ", tested)
+            self.assertIn(" -L ^unit$ -LE ^slow$ ", tested)
+            self.assertTrue(tested.endswith(" -R parser seeds=300:20"), tested)
+
+    def test_seeds_that_are_asked_for_are_played(self):
+        done = self.run_script("scripts/dev", "launcher", DDPRUN_SIM_SEEDS="300:300")
+        self.assertTrue(done.stdout.endswith(" seeds=300:300\n"), done.stdout)
 
 
 class Test(CopiedProject):

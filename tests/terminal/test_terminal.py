@@ -7,7 +7,7 @@ import signal
 import unittest
 
 from recorder import Recorder
-from screens import WORKERS, Terminal, agent_of, ddprun
+from screens import BIN, WORKERS, Terminal, agent_of, ddprun
 
 
 class Recordings(Recorder):
@@ -26,6 +26,7 @@ class Recordings(Recorder):
     def test_rich_with_two_bars_on_two_workers(self):
         self.check_rich(80, 2)
 
+    @unittest.skipUnless((BIN / "train").exists(), "train was not built")
     def test_train_draws_a_bar_and_a_table_that_fit(self):
         for columns in (60, 80):
             with self.subTest(columns=columns), Terminal(columns) as terminal:
