@@ -5,6 +5,7 @@ import io
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import lint_layers
 
@@ -56,13 +57,27 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(findings("trainer/run/main.cpp", "agent/agent.hpp")), 1)
         self.assertEqual(len(findings("trainer/run/main.cpp", "launcher/plan/plan.hpp")), 1)
         self.assertEqual(len(findings("trainer/run/main.cpp", "rendezvous/membership/core.hpp")), 1)
+        self.assertEqual(len(findings("trainer/run/main.cpp", "rendezvous/client/agent_session.hpp")), 1)
 
     def test_no_folder_of_the_product_includes_tests_or_the_trainer(self):
         self.assertEqual(len(findings("agent/control/agent_loop.cpp", "tests/support/skip.hpp")), 1)
         self.assertEqual(len(findings("launcher/plan/plan.cpp", "trainer/error.hpp")), 1)
 
-    def test_tests_and_benchmarks_may_include_everything(self):
+    def test_no_row_opens_the_wall_between_the_houses(self):
+        rows = lint_layers.MAY_INCLUDE
+        opened = {"trainer/run": [*rows["trainer/run"], "agent"], "launcher/plan": [*rows["launcher/plan"], "trainer"]}
+        with mock.patch.dict(rows, opened):
+            self.assertEqual(len(findings("trainer/run/main.cpp", "agent/agent.hpp")), 1)
+            self.assertEqual(len(findings("launcher/plan/plan.cpp", "trainer/error.hpp")), 1)
+
+    def test_tests_of_one_house_know_nothing_of_the_other(self):
+        self.assertEqual(len(findings("tests/unit/trainer/run/a_test.cpp", "agent/agent.hpp")), 1)
+        self.assertEqual(len(findings("tests/integration/launcher/a_test.cpp", "tests/integration/trainer/run/worker_group.hpp")), 1)
+        self.assertEqual(findings("tests/both/a_test.cpp", "agent/agent.hpp", "tests/integration/trainer/run/worker_group.hpp"), [])
+
+    def test_tests_and_benchmarks_may_include_everything_else(self):
         self.assertEqual(findings("tests/unit/a.cpp", "launcher/plan/plan.hpp", "trainer/error.hpp"), [])
+        self.assertEqual(findings("tests/unit/trainer/a_test.cpp", "rendezvous/store/store_server.hpp", "trainer/error.hpp"), [])
         self.assertEqual(findings("bench/launch/a.cpp", "agent/spawn.hpp"), [])
 
     def test_a_path_that_climbs_is_refused(self):
