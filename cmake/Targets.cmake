@@ -12,6 +12,16 @@ target_compile_options(ddprun_settings INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
     -fstack-clash-protection -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 target_link_options(ddprun_settings INTERFACE -Wl,-z,relro,-z,now)
+if(DDPRUN_FAST_LINK)  # a test program in a quarter of the time that GNU ld takes
+  include(CheckLinkerFlag)
+  foreach(linker mold lld gold)
+    check_linker_flag(CXX -fuse-ld=${linker} DDPRUN_LINKS_WITH_${linker})
+    if(DDPRUN_LINKS_WITH_${linker})
+      target_link_options(ddprun_settings INTERFACE -fuse-ld=${linker})
+      break()
+    endif()
+  endforeach()
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # At -O3 g++ 12 to 14 see uninitialized members in a variant's alternatives that are not active, and g++ 12 overlaps
   # inside its own std::string (GCC bug 105651). The other presets watch for the real mistakes.
