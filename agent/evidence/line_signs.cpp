@@ -48,18 +48,16 @@ constexpr std::array<std::string_view, 6> kTimeOuts = {
 
 // What the bundled trainer (trainer/comm, trainer/nccl) prints when a peer is lost; it exits with
 // 75 then. Other programs may say such words of themselves, so they count in its error lines alone.
-constexpr std::array<std::string_view, 5> kVictimsOfTrain = {
+constexpr std::array<std::string_view, 4> kVictimsOfTrain = {
     "aborted by rank",
     "ended before it finished",
     "left before it finished",
     "ended while nccl connected the ranks",
-    "ended while nccl registered the gradients",
 };
-constexpr std::array<std::string_view, 4> kTimeOutsOfTrain = {
+constexpr std::array<std::string_view, 3> kTimeOutsOfTrain = {
     "until its deadline",
     "not there by the deadline",
     "has not connected all ranks by the deadline",
-    "has not registered the gradients of all ranks by the deadline",
 };
 
 /// The first of the phrases that is in the text, as it stands there.

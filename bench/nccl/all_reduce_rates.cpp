@@ -228,8 +228,7 @@ int bench_nccl_main(int argc, char** argv, GpuSource& gpus) {
       ->capture_default_str();
   app.add_flag("--share-gpu", settings.share_gpu, "several workers on one GPU: for tests");
   app.add_flag("--no-deterministic", settings.no_deterministic,
-               "NVLink switches may add, too, and NCCL sums in windows, as in `train "
-               "--no-deterministic`");
+               "NVLink switches may add, too, as in `train --no-deterministic`");
   try {
     app.parse(argc, argv);
     return run_worker(settings, gpus);

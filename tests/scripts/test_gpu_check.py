@@ -35,8 +35,6 @@ class OnEmulatedGpus(Folder):
         self.assertEqual([line.split()[0] for line in lines], [line.split()[0] for line in listed if line.split()[0] not in alone])
         self.assertEqual([line for line in lines if line.split()[3] != "ok"], [])
         self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()), ["log.txt", "summary.txt"])
-        ranks = next(line for line in lines if line.startswith("ranks "))
-        self.assertTrue(ranks.endswith("NCCL's buffers were registered, plain, window"), ranks)
 
     def test_an_emulated_gpu_that_computes_something_else_is_found(self):
         # The CPU's run in place of the GPU's, with another rate.

@@ -47,8 +47,7 @@ struct CommSetup {
   CommResult result{};                           ///< what went wrong; `detail` says what to do
   /// These options can never work (several hosts, unlike configurations): a usage error.
   bool refused = false;
-  std::string how{};      ///< over NCCL: "NCCL 2.28.9 with plain buffers"
-  std::string warning{};  ///< why this rank keeps all from a faster way
+  std::string how{};  ///< over NCCL: "NCCL 2.28.9"
 };
 
 /// Sets up this rank's communicator; returns when every rank has joined, or by `deadline`. A world

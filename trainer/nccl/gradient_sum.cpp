@@ -7,20 +7,17 @@
 
 namespace ddprun::trainer::nccl {
 
-GradientSum::GradientSum(cuda::Gpu& gpu, const CommOptions& options, SumBuffers buffers)
-    : gpu_(gpu),
-      rank_(options.rank),
-      world_size_(options.world_size),
-      buffers_(std::move(buffers)) {
+GradientSum::GradientSum(cuda::Gpu& gpu, const CommOptions& options)
+    : gpu_(gpu), rank_(options.rank), world_size_(options.world_size) {
   const ShardRun run = shard_run(options.shards, world_size_, rank_);
   const std::size_t nodes = local_nodes(options.shards, run, options.order).size();
   std::vector<const float*> arenas;
   for (std::size_t slot = 0; slot < nodes; ++slot) {
-    arenas_.push_back(buffers_.allocate(options.arena_floats * sizeof(float)));
+    arenas_.push_back(options.device->allocate(options.arena_floats * sizeof(float)));
     arenas.push_back(arenas_.back().as<float>().data());
   }
-  if (options.order == SumOrder::tree) tree_.emplace(*options.device, buffers_, options, arenas);
-  if (options.grad_comm != Precision::fp32) narrow_.emplace(buffers_, gpu, options);
+  if (options.order == SumOrder::tree) tree_.emplace(*options.device, options, arenas);
+  if (options.grad_comm != Precision::fp32) narrow_.emplace(*options.device, gpu, options);
 }
 
 void GradientSum::start(Range range, const InGroup& in_group) {

@@ -11,7 +11,6 @@
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/nccl/group_calls.hpp"
 #include "trainer/nccl/narrow_sum.hpp"
-#include "trainer/nccl/sum_buffers.hpp"
 #include "trainer/nccl/tree_sum.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -23,11 +22,10 @@ class GradientSum {
   /// nothing further is to be asked for.
   using InGroup = std::function<bool(const Calls&)>;
 
-  /// Allocates the arenas, and all else that NCCL is given, from `buffers`. Device and GPU outlive
-  /// it; `options.device` is that device.
-  GradientSum(cuda::Gpu& gpu, const CommOptions& options, SumBuffers buffers);
+  /// Allocates the arenas, and all else that NCCL is given. Device and GPU outlive it;
+  /// `options.device` is that device.
+  GradientSum(cuda::Gpu& gpu, const CommOptions& options);
 
-  [[nodiscard]] SumBuffers& buffers() { return buffers_; }
   [[nodiscard]] std::span<float> arena(int slot) const {
     return arenas_.at(static_cast<std::size_t>(slot)).as<float>();
   }
@@ -44,7 +42,6 @@ class GradientSum {
   cuda::Gpu& gpu_;
   const int rank_;
   const int world_size_;
-  SumBuffers buffers_;
   std::vector<DeviceMemory> arenas_;
   std::optional<TreeSum> tree_;      // of the order with that name
   std::optional<NarrowSum> narrow_;  // unless gradients are summed as floats

@@ -47,12 +47,12 @@ std::vector<Range> without(Range range, const std::vector<Range>& kept) {
   return parts;
 }
 
-NarrowSum::NarrowSum(SumBuffers& buffers, cuda::Gpu& gpu, const CommOptions& options)
+NarrowSum::NarrowSum(Device& device, cuda::Gpu& gpu, const CommOptions& options)
     : gpu_(gpu),
       precision_(options.grad_comm),
       kept_(options.statistics),
       part_floats_(nccl::part_floats(options)),
-      values_(buffers.allocate(bytes(options))) {
+      values_(device.allocate(bytes(options))) {
   DDPRUN_ASSERT(precision_ != Precision::fp32, "there is something to convert");
 }
 

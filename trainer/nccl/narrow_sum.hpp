@@ -8,7 +8,6 @@
 #include "trainer/compute/device.hpp"
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/nccl/nccl_api.hpp"
-#include "trainer/nccl/sum_buffers.hpp"
 
 namespace ddprun::trainer::nccl {
 
@@ -22,7 +21,7 @@ std::vector<Range> within(Range range, const std::vector<Range>& kept);
 class NarrowSum {
  public:
   /// `options.grad_comm` is not fp32.
-  NarrowSum(SumBuffers& buffers, cuda::Gpu& gpu, const CommOptions& options);
+  NarrowSum(Device& device, cuda::Gpu& gpu, const CommOptions& options);
   /// Bytes of the GPU's memory that it takes.
   static std::size_t bytes(const CommOptions& options);
 

@@ -38,12 +38,6 @@ cuda::LibraryNeed Library::need() {
                 symbols.find("ncclRecv", call.recv);
                 symbols.find("ncclGroupStart", call.group_start);
                 symbols.find("ncclGroupEnd", call.group_end);
-                symbols.find_optional("ncclMemAlloc", call.mem_alloc);
-                symbols.find_optional("ncclMemFree", call.mem_free);
-                symbols.find_optional("ncclCommRegister", call.comm_register);
-                symbols.find_optional("ncclCommDeregister", call.comm_deregister);
-                symbols.find_optional("ncclCommWindowRegister", call.comm_window_register);
-                symbols.find_optional("ncclCommWindowDeregister", call.comm_window_deregister);
               }};
 }
 

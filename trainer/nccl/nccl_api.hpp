@@ -13,7 +13,6 @@
 namespace ddprun::trainer::nccl {
 
 using Comm = struct CommOpaque*;
-using Window = struct WindowOpaque*;
 /// A cudaStream_t.
 using NativeStream = void*;
 
@@ -49,12 +48,7 @@ struct Config {
   int traffic_class = INT_MIN;  ///< 2.26 reads it whatever `version` is; else padding
 };
 
-/// NCCL_WIN_COLL_SYMMETRIC: every rank gives its collectives the same place in the window.
-inline constexpr int kSymmetricWindow = 1;
-/// In bytes, of where a window begins.
-inline constexpr std::size_t kWindowAlignment = 4096;
-
-/// Its functions; all are set but those of newer versions.
+/// Its functions.
 struct Functions {
   Status (*get_version)(int* version);
   Status (*get_unique_id)(UniqueId* id);
@@ -76,16 +70,6 @@ struct Functions {
                  NativeStream stream);
   Status (*group_start)();
   Status (*group_end)();
-
-  // Null where the library lacks them. From 2.19 on:
-  Status (*mem_alloc)(void** memory, std::size_t bytes);  ///< of the GPU that the thread has
-  Status (*mem_free)(void* memory);
-  Status (*comm_register)(Comm comm, void* memory, std::size_t bytes, void** handle);
-  Status (*comm_deregister)(Comm comm, void* handle);
-  // From 2.27 on:
-  Status (*comm_window_register)(Comm comm, void* memory, std::size_t bytes, Window* window,
-                                 int flags);
-  Status (*comm_window_deregister)(Comm comm, Window window);
 };
 
 inline constexpr int kOldestVersion = 21800;

@@ -18,8 +18,8 @@
 #include "trainer/nccl/failures.hpp"
 #include "trainer/nccl/gradient_sum.hpp"
 #include "trainer/nccl/host_bytes.hpp"
+#include "trainer/nccl/nccl_group.hpp"
 #include "trainer/nccl/peer_watch.hpp"
-#include "trainer/nccl/registration.hpp"
 #include "trainer/nccl/started_sums.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -36,7 +36,7 @@ constexpr auto kSleep = 50us;
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(NcclSettings settings, const Group& group,
-                   std::shared_ptr<GradientSum> gradients, Registration registration)
+                   std::unique_ptr<GradientSum> gradients)
       : settings_(std::move(settings)),
         gpu_(settings_.gpu),
         call_(settings_.library->call()),
@@ -46,8 +46,7 @@ class NcclCommunicator final : public Communicator {
         computed_(gpu_.make_event()),
         events_(gpu_),
         sums_(gpu_, events_),
-        gradients_(std::move(gradients)),
-        registration_(std::move(registration)) {
+        gradients_(std::move(gradients)) {
     gpu_.synchronize(Stream::compute);  // the tables of the sums are there for every stream
     gpu_.set_watch([this](Clock::duration waited) {
       look(Clock::now());
@@ -62,7 +61,6 @@ class NcclCommunicator final : public Communicator {
     if (failure_ || aborted_ || !sums_.empty() || peers_.ended(Clock::now()) >= 0) {
       abort_comm(call_, comm_, settings_.calls, abort_reason_);
     } else {
-      registration_.end(settings_.calls);
       destroy_comm(call_, comm_, settings_.calls);
     }
   }
@@ -315,7 +313,6 @@ class NcclCommunicator final : public Communicator {
     const std::string text = own_work_hangs(awaited, waited);
     failure_ = CommResult{CommStatus::aborted, rank(), awaited.bucket, text};
     comm_ = nullptr;  // not aborted: NCCL would wait for its kernels, which come after that work
-    gradients_->buffers().keep();
     throw DeviceError(text);
   }
   /// Ends what is under way, so that the GPU's streams go on.
@@ -334,8 +331,7 @@ class NcclCommunicator final : public Communicator {
   cuda::Event computed_;  // before the last call in which the host waits
   EventPool events_;
   StartedSums sums_;
-  std::shared_ptr<GradientSum> gradients_;  // freed after the communicator has ended
-  Registration registration_;
+  std::unique_ptr<GradientSum> gradients_;  // freed after the communicator has ended
   Ticket last_started_ = 0;
   std::optional<Starting> starting_;           // the sum that NCCL is being given
   std::optional<Clock::time_point> deadline_;  // of a call in which the host waits
@@ -352,39 +348,23 @@ class NcclCommunicator final : public Communicator {
 CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchange,
                                  Clock::time_point deadline) {
   const cuda::GpuFacts facts = settings.gpu.facts();
-  const Functions& call = settings.library->call();
-  // Before the ranks meet, as they tell each other what their memory can be.
-  const auto gradients = std::make_shared<GradientSum>(
-      settings.gpu, settings.comm,
-      SumBuffers(*settings.comm.device, call, settings.buffers, settings.calls));
-  SumBuffers& buffers = gradients->buffers();
+  // Before the ranks meet: if there is too little memory, a rank fails with the bytes that it
+  // wanted, and not within NCCL.
+  auto gradients = std::make_unique<GradientSum>(settings.gpu, settings.comm);
   GroupSetup joined = join_group({.comm = settings.comm,
                                   .gpu = facts.uuid,
                                   .card = facts.card,
                                   .shares_gpus = settings.shares_gpus,
-                                  .buffers = buffers.kind(),
                                   .calls = settings.calls},
                                  *settings.library, exchange, deadline);
   CommSetup setup{.communicator = {}, .result = joined.result, .refused = joined.refused};
   if (!joined.group) return setup;
-  Group& group = *joined.group;
+  setup.how = fmt::format("NCCL {}", version_text(settings.library->version()));
   try {
-    RegistrationSetup registered =
-        register_for_all({.comm = settings.comm,
-                          .buffers = buffers,
-                          .gpu = fmt::format("{} {}", facts.name, facts.uuid),
-                          .calls = settings.calls},
-                         call, group, exchange, deadline);
-    if (registered.is_left) buffers.keep();
-    setup.result = std::move(registered.result);
-    setup.warning = std::move(registered.warning);
-    if (!setup.result.ok()) return setup;
-    setup.how = fmt::format("NCCL {} with {} buffers", version_text(settings.library->version()),
-                            text_of(registered.registration.kind()));
-    setup.communicator = std::make_unique<NcclCommunicator>(settings, group, gradients,
-                                                            std::move(registered.registration));
+    setup.communicator =
+        std::make_unique<NcclCommunicator>(settings, *joined.group, std::move(gradients));
   } catch (...) {  // No memory for events, say; nobody else would end NCCL's threads.
-    if (group.comm != nullptr) abort_comm(call, group.comm, settings.calls, "");
+    abort_comm(settings.library->call(), joined.group->comm, settings.calls, "");
     throw;
   }
   return setup;

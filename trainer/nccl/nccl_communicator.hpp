@@ -12,7 +12,6 @@
 #include "trainer/compute/device.hpp"
 #include "trainer/cuda/call_watch.hpp"
 #include "trainer/cuda/gpu.hpp"
-#include "trainer/nccl/buffer_kind.hpp"
 #include "trainer/nccl/nccl_api.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -24,8 +23,6 @@ struct NcclSettings {
   /// How long a sum may take from when it is the oldest that is not done.
   std::chrono::nanoseconds timeout{std::chrono::minutes(1)};
   bool shares_gpus = false;  ///< several ranks may have one GPU: for tests
-  /// The kind from best_buffers() for such sums: what this rank would take. All take what all can.
-  BufferKind buffers = BufferKind::plain;
   /// Ends the process where the end of the communicator takes too long; null: nothing does.
   cuda::CallWatch* calls = nullptr;
 };

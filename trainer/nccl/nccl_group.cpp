@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -21,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kTag = "ddprun-nccl-1";
+constexpr const char* kTag = "ddprun-nccl-2";
 constexpr const char* kRefused = "refused ";
 constexpr const char* kReady = "ready ";
 constexpr auto kLookForKey = 200ms;
@@ -213,10 +212,10 @@ std::string Announcement::text() const {
   return fmt::format(
       "{} boot={} pidns={} pid={} start={} host={} gpu={} card={} nccl={} world={} shards={} "
       "order={} "
-      "grads={} floats={} buffers={}",
+      "grads={} floats={}",
       kTag, process.boot_id, process.pid_namespace, process.pid, process.start_time, host, gpu,
       card, version, world_size, shards, static_cast<int>(order), static_cast<int>(grad_comm),
-      arena_floats, static_cast<int>(buffers));
+      arena_floats);
 }
 
 std::optional<Announcement> Announcement::parse(const std::string& text) {
@@ -237,28 +236,17 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
   one.card = fields["card"];
   int order = -1;
   int grads = -1;
-  int buffers = -1;
   const bool whole = read(fields, "pid", one.process.pid) &&
                      read(fields, "start", one.process.start_time) &&
                      read(fields, "nccl", one.version) && read(fields, "world", one.world_size) &&
                      read(fields, "shards", one.shards) && read(fields, "order", order) &&
-                     read(fields, "grads", grads) && read(fields, "floats", one.arena_floats) &&
-                     read(fields, "buffers", buffers);
+                     read(fields, "grads", grads) && read(fields, "floats", one.arena_floats);
   if (!whole || one.process.pid <= 0 || order < 0 || order > 1 || grads < 0 ||
-      grads > static_cast<int>(Precision::fp16) || buffers < 0 ||
-      buffers > static_cast<int>(BufferKind::windows))
+      grads > static_cast<int>(Precision::fp16))
     return std::nullopt;
   one.order = static_cast<SumOrder>(order);
   one.grad_comm = static_cast<Precision>(grads);
-  one.buffers = static_cast<BufferKind>(buffers);
   return one;
-}
-
-BufferKind common_buffers(const std::vector<Announcement>& ranks) {
-  return std::min_element(
-             ranks.begin(), ranks.end(),
-             [](const Announcement& a, const Announcement& b) { return a.buffers < b.buffers; })
-      ->buffers;
 }
 
 std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
@@ -326,8 +314,7 @@ GroupSetup join_group(const GroupOptions& options, const Library& library, Excha
                          .shards = comm.shards,
                          .order = comm.order,
                          .grad_comm = comm.grad_comm,
-                         .arena_floats = comm.arena_floats,
-                         .buffers = options.buffers};
+                         .arena_floats = comm.arena_floats};
   std::string verdict;
   if (comm.rank == 0) {
     GroupSetup decided = decide(options, own, library, exchange, deadline, verdict);

@@ -9,7 +9,6 @@
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/comm/process_watch.hpp"
 #include "trainer/cuda/call_watch.hpp"
-#include "trainer/nccl/buffer_kind.hpp"
 #include "trainer/nccl/nccl_api.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -26,7 +25,6 @@ struct Announcement {
   SumOrder order = SumOrder::tree;
   Precision grad_comm = Precision::fp32;
   std::size_t arena_floats = 0;
-  BufferKind buffers = BufferKind::plain;  ///< the best that this rank can
 
   [[nodiscard]] std::string text() const;
   static std::optional<Announcement> parse(const std::string& text);
@@ -36,16 +34,12 @@ struct Announcement {
 /// ranks may have one GPU.
 std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus);
 
-/// The best that all of them can.
-BufferKind common_buffers(const std::vector<Announcement>& ranks);
-
 struct GroupOptions {
   CommOptions comm;
   std::string gpu;   ///< of this rank, its uuid
   std::string card;  ///< GpuFacts::card
   bool shares_gpus = false;
-  BufferKind buffers = BufferKind::plain;  ///< Announcement::buffers
-  cuda::CallWatch* calls = nullptr;        ///< NcclSettings::calls
+  cuda::CallWatch* calls = nullptr;  ///< NcclSettings::calls
 };
 
 struct Group {

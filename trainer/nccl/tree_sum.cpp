@@ -41,15 +41,14 @@ std::size_t TreeSum::received_bytes(const CommOptions& options) {
          Slices::step_of(options.arena_floats, options.world_size) * sizeof(float);
 }
 
-TreeSum::TreeSum(Device& device, SumBuffers& buffers, const CommOptions& options,
-                 std::span<const float* const> arenas)
+TreeSum::TreeSum(Device& device, const CommOptions& options, std::span<const float* const> arenas)
     : rank_(options.rank),
       plan_(options.shards, options.world_size),
       arenas_(arenas.begin(), arenas.end()),
       parts_(static_cast<std::size_t>(options.world_size)) {
   DDPRUN_ASSERT(plan_.scratch_blocks() < cuda::SumInTree::kPlacesMax, "the tree is not that deep");
   const std::size_t floats = Slices::step_of(options.arena_floats, options.world_size);
-  received_ = buffers.allocate(received_bytes(options));
+  received_ = device.allocate(received_bytes(options));
   float* next = received_.as<float>().data();
   for (const PlanInput& input : plan_.inputs()) {
     if (input.rank == rank_) continue;

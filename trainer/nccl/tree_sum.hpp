@@ -10,15 +10,13 @@
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/nccl/group_calls.hpp"
 #include "trainer/nccl/slices.hpp"
-#include "trainer/nccl/sum_buffers.hpp"
 
 namespace ddprun::trainer::nccl {
 
 class TreeSum {
  public:
-  /// `arenas`: those of this rank, by slot. What it receives goes to `buffers`.
-  TreeSum(Device& device, SumBuffers& buffers, const CommOptions& options,
-          std::span<const float* const> arenas);
+  /// `arenas`: those of this rank, by slot.
+  TreeSum(Device& device, const CommOptions& options, std::span<const float* const> arenas);
   /// What it receives into. Beside that it has tables of some bytes for each shard.
   static std::size_t received_bytes(const CommOptions& options);
 

@@ -174,17 +174,13 @@ CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions optio
                             .order = options.order,
                             .shares_gpus = chosen.shares_gpus,
                             .deterministic = chosen.deterministic});
-  return nccl::make_nccl_communicator(
-      {.comm = options,
-       .gpu = *chosen.gpu,
-       .library = chosen.nccl,
-       .timeout = timeout,
-       .shares_gpus = chosen.shares_gpus,
-       .buffers = nccl::best_buffers(
-           {.order = options.order, .deterministic = chosen.deterministic}, chosen.nccl->call(),
-           [](const char* name) { return std::getenv(name); }),
-       .calls = chosen.calls.get()},
-      *exchange, deadline);
+  return nccl::make_nccl_communicator({.comm = options,
+                                       .gpu = *chosen.gpu,
+                                       .library = chosen.nccl,
+                                       .timeout = timeout,
+                                       .shares_gpus = chosen.shares_gpus,
+                                       .calls = chosen.calls.get()},
+                                      *exchange, deadline);
 }
 
 }  // namespace ddprun::trainer

@@ -202,7 +202,6 @@ bool WorkerRun::meet() {
                                              options_.comm_timeout, rendezvous_->exchange(),
                                              rendezvous_->deadline());
   communicator_ = std::move(setup.communicator);
-  if (!setup.warning.empty()) report_->warning(setup.warning);
   if (!setup.how.empty()) sums_text_ = " (" + setup.how + ")";
   if (communicator_) return true;
   if (setup.refused) throw DataError(setup.result.detail);

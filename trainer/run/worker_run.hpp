@@ -100,8 +100,7 @@ class WorkerRun {
   std::optional<Rendezvous> rendezvous_;
   TrainPlan plan_;
   std::unique_ptr<Communicator> communicator_;
-  std::string
-      sums_text_;  ///< of the start line, behind the device: " (NCCL 2.28.9 with plain buffers)"
+  std::string sums_text_;  ///< of the start line, behind the device: " (NCCL 2.28.9)"
   std::optional<Learner> learner_;
   TrainingState state_;
   std::unique_ptr<CheckpointKeeper> keeper_;

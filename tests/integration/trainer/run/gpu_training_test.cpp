@@ -53,6 +53,19 @@ TEST_CASE("the line at the start tells the memory that the run takes of the GPU"
   CHECK_THAT(result.out, Contains("on emulated GPU") && Contains(" MB of the GPU, "));
 }
 
+TEST_CASE("the line at the start of several ranks has the version of NCCL") {
+  const SmallData data;
+  const auto text_of = [&](int workers) {
+    GroupOptions options = on_gpus(four_steps(data), workers);
+    options.json = false;
+    std::string out;
+    for (const ChildResult& result : WorkerGroup(options).wait()) out += result.out;
+    return out;
+  };
+  CHECK_THAT(text_of(2), Contains("2 workers on emulated GPU (NCCL 2.28.9), V="));
+  CHECK_THAT(text_of(1), Contains("1 worker on emulated GPU, V="));
+}
+
 TEST_CASE("all ranks take as much memory of their GPUs") {
   const SmallData data;
   const auto outcome = nlohmann::json::parse(train(on_gpus(four_steps(data), 2)));

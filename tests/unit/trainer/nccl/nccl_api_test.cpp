@@ -17,6 +17,14 @@ TEST_CASE("the library is opened with its version and the path of its file") {
   CHECK_THAT(opened.library->path(), Catch::Matchers::EndsWith("libnccl_fake.so"));
 }
 
+TEST_CASE("the oldest version that is accepted is 2.18.0") {
+  setenv("DDPRUN_FAKE_NCCL_VERSION", "21800", 1);
+  const auto opened = Library::open(ddprun::test::helper("libnccl_fake.so"));
+  unsetenv("DDPRUN_FAKE_NCCL_VERSION");
+  REQUIRE(opened.library != nullptr);
+  CHECK(version_text(opened.library->version()) == "2.18.0");
+}
+
 TEST_CASE("a library that is too old is refused with both versions") {
   setenv("DDPRUN_FAKE_NCCL_VERSION", "21703", 1);
   const auto opened = Library::open(ddprun::test::helper("libnccl_fake.so"));

@@ -159,6 +159,22 @@ TEST_CASE("the memory that sums take of a GPU is known beforehand") {
   CHECK(problems.all() == std::vector<std::string>{});
 }
 
+TEST_CASE("communicators one after the other leave no memory on the GPU") {
+  const SumOrder order = GENERATE(SumOrder::tree, SumOrder::chain);
+  Problems problems;
+  std::size_t at_first = 0;
+  run_nccl_group({.arena_floats = 1000, .order = order, .rounds = 3}, problems, [&](NcclRank& one) {
+    one.write(std::vector<float>(1000, 1.0F));
+    problems.expect(one.communicator.finish(one.communicator.start(0, {0, 1000}), soon()).ok(), one,
+                    "finish failed");
+    problems.expect(one.communicator.barrier(soon()).ok(), one, "barrier failed");
+    if (one.communicator.rank() != 0) return;
+    if (at_first == 0) at_first = one.gpu.memory_used();
+    problems.expect(one.gpu.memory_used() == at_first, one, "memory is left of another one");
+  });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
 TEST_CASE("how long the sums took is not known where the host does not wait for them") {
   Problems problems;
   run_nccl_group({.arena_floats = 64}, problems, [&](NcclRank& one) {

@@ -21,7 +21,6 @@ TEST_CASE("an announcement is read as it was written, and half of one is refused
   Announcement written = rank_with("GPU-1");
   written.order = SumOrder::chain;
   written.grad_comm = Precision::bf16;
-  written.buffers = BufferKind::windows;
   const auto read = Announcement::parse(written.text());
   REQUIRE(read.has_value());
   CHECK(read->text() == written.text());
@@ -29,25 +28,13 @@ TEST_CASE("an announcement is read as it was written, and half of one is refused
   CHECK(read->process.start_time == 34);
   CHECK(read->order == SumOrder::chain);
   CHECK(read->grad_comm == Precision::bf16);
-  CHECK(read->buffers == BufferKind::windows);
   written.grad_comm = Precision::fp16;
   CHECK(Announcement::parse(written.text()).has_value());
-  for (const std::string text : {"", "ddprun-shm-1 pid=3", "ddprun-nccl-1", "ddprun-nccl-1 boot",
-                                 "ddprun-nccl-1 pid=3 start=x"}) {
+  for (const std::string text : {"", "ddprun-shm-1 pid=3", "ddprun-nccl-2", "ddprun-nccl-2 boot",
+                                 "ddprun-nccl-2 pid=3 start=x"}) {
     CAPTURE(text);
     CHECK_FALSE(Announcement::parse(text).has_value());
   }
-}
-
-TEST_CASE("ranks that can do unlike much with their memory do what all can") {
-  Announcement some = rank_with("GPU-1");
-  some.buffers = BufferKind::registered;
-  Announcement all = rank_with("GPU-2");
-  all.buffers = BufferKind::windows;
-  CHECK(common_buffers({all, all}) == BufferKind::windows);
-  CHECK(common_buffers({all, some, all}) == BufferKind::registered);
-  CHECK(common_buffers({some, all, rank_with("GPU-3")}) == BufferKind::plain);
-  CHECK(why_not({all, some}, false).empty());
 }
 
 TEST_CASE("ranks that fit together are accepted") {

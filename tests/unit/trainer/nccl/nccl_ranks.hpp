@@ -1,7 +1,6 @@
 // The ranks of a group as threads of one process, each with an emulated GPU, over the fake NCCL.
 #pragma once
 
-#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -19,8 +18,8 @@
 
 namespace ddprun::trainer::test {
 
-inline std::shared_ptr<const nccl::Library> fake_nccl(const std::string& name = "libnccl_fake.so") {
-  auto opened = nccl::Library::open(ddprun::test::helper(name));
+inline std::shared_ptr<const nccl::Library> fake_nccl() {
+  auto opened = nccl::Library::open(ddprun::test::helper("libnccl_fake.so"));
   if (!opened.library) throw std::runtime_error(opened.why);
   return std::move(opened.library);
 }
@@ -41,8 +40,7 @@ struct NcclRank {
   EmulatedGpu& gpu;
   Device& device;
   Communicator& communicator;
-  std::string how = {};      ///< CommSetup::how
-  std::string warning = {};  ///< CommSetup::warning
+  std::string how = {};  ///< CommSetup::how
 
   void write(std::span<const float> values, int slot = 0) {
     device.copy_in(std::as_bytes(values), communicator.arena(slot).data());
@@ -66,9 +64,6 @@ struct NcclGroupSettings {
   std::uint64_t hangs_at = 0;        ///< of rank 0's GPU: see EmulatedGpuSettings
   std::chrono::milliseconds timeout{20'000};
   std::chrono::milliseconds join_within{20'000};
-  /// That each rank would take if its library has it.
-  nccl::BufferKind buffers = nccl::BufferKind::plain;
-  std::string library_of_last = "libnccl_fake.so";  ///< the last rank's
   int rounds = 1;  ///< communicators, one after the other, on the same GPUs
 };
 
@@ -94,7 +89,6 @@ inline void run_nccl_group(const NcclGroupSettings& settings, Problems& problems
                            const std::function<void(NcclRank&)>& body,
                            const std::function<void(int, const CommSetup&)>& failed = {}) {
   const auto library = fake_nccl();
-  const auto library_of_last = fake_nccl(settings.library_of_last);
   MemoryExchange exchange;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < settings.world_size; ++rank) {
@@ -104,10 +98,6 @@ inline void run_nccl_group(const NcclGroupSettings& settings, Problems& problems
                          .forgotten_wait = rank == 0 ? settings.forgotten_wait : 0,
                          .hangs_at = rank == 0 ? settings.hangs_at : 0});
         const auto device = cuda::make_cuda_device(gpu);
-        const auto& own_library = rank == settings.world_size - 1 ? library_of_last : library;
-        const nccl::BufferKind best =
-            nccl::best_buffers({.order = SumOrder::chain, .deterministic = false},
-                               own_library->call(), [](const char*) { return nullptr; });
         for (int round = 0; round < settings.rounds; ++round) {
           const CommOptions options{.rank = rank,
                                     .world_size = settings.world_size,
@@ -122,13 +112,12 @@ inline void run_nccl_group(const NcclGroupSettings& settings, Problems& problems
           CommSetup setup =
               nccl::make_nccl_communicator({.comm = options,
                                             .gpu = gpu,
-                                            .library = own_library,
+                                            .library = library,
                                             .timeout = settings.timeout,
-                                            .shares_gpus = true,
-                                            .buffers = std::min(settings.buffers, best)},
+                                            .shares_gpus = true},
                                            exchange, Clock::now() + settings.join_within);
           if (setup.communicator) {
-            NcclRank one{gpu, *device, *setup.communicator, setup.how, setup.warning};
+            NcclRank one{gpu, *device, *setup.communicator, setup.how};
             body(one);
           } else if (failed) {
             failed(rank, setup);
