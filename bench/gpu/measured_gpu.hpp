@@ -28,7 +28,6 @@ class MeasuredGpu final : public cuda::Gpu {
   [[nodiscard]] std::size_t free_memory() override { return gpu_->free_memory(); }
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) override;
-  [[nodiscard]] bool finish_all() override { return gpu_->finish_all(); }
   std::byte* allocate_pinned(std::size_t bytes) override { return gpu_->allocate_pinned(bytes); }
   void release_pinned(std::byte* memory) override { gpu_->release_pinned(memory); }
   void copy_in(cuda::Stream stream, const std::byte* pinned, void* to, std::size_t bytes) override;

@@ -22,8 +22,6 @@ namespace {
 std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
 std::size_t index_of(cuda::Event event) { return static_cast<std::size_t>(event); }
 
-constexpr std::size_t kNativeAlignment = 4096;
-
 void sleep_a_little() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 }  // namespace
@@ -41,23 +39,6 @@ EmulatedGpu::EmulatedGpu(EmulatedGpuSettings settings)
       add(static_cast<Stream>(stream), std::move(work));
     };
   }
-  native_memory_ = {.allocate = [this](std::size_t bytes) -> std::byte* {
-                      try {
-                        return memory_.allocate(bytes, kNativeAlignment);
-                      } catch (const std::bad_alloc&) {
-                        return nullptr;
-                      }
-                    },
-                    .release =
-                        [this](std::byte* memory) {
-                          if (!is_idle()) throw GpuError("memory was freed before work was done");
-                          memory_.release(memory);
-                        }};
-  native_memory() = &native_memory_;
-}
-
-EmulatedGpu::~EmulatedGpu() {
-  if (native_memory() == &native_memory_) native_memory() = nullptr;
 }
 
 cuda::GpuFacts EmulatedGpu::facts() const {
@@ -94,15 +75,11 @@ void EmulatedGpu::release(std::byte* memory) {
   if (finish_all()) memory_.release(memory);
 }
 
+/// False: the watch threw meanwhile, now or before, and the memory is to be kept.
 bool EmulatedGpu::finish_all() {
   if (!may_free()) return false;
   free_blocking();
   return true;
-}
-
-bool EmulatedGpu::is_idle() const {
-  return std::all_of(queues_.begin(), queues_.end(),
-                     [](const auto& queue) { return queue.empty(); });
 }
 
 bool EmulatedGpu::may_free() noexcept {
@@ -115,7 +92,8 @@ bool EmulatedGpu::may_free() noexcept {
 /// As cudaFree(): for all streams, for ever if one hangs.
 void EmulatedGpu::free_blocking() {
   const EmulatedMemory::Access access(memory_);
-  while (!is_idle()) {
+  const auto is_idle = [](const auto& queue) { return queue.empty(); };
+  while (!std::all_of(queues_.begin(), queues_.end(), is_idle)) {
     if (!run_some(queues_)) throw GpuError("release: the streams wait for each other for ever");
     if (std::exchange(attempted_in_vain_, false)) sleep_a_little();
   }

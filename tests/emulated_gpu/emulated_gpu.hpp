@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "tests/emulated_gpu/emulated_memory.hpp"
-#include "tests/emulated_gpu/native_memory.hpp"
 #include "tests/emulated_gpu/native_stream.hpp"
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/cuda/watch.hpp"
@@ -35,13 +34,10 @@ struct EmulatedGpuSettings {
   bool tf32 = false;            ///< products and convolutions round floats to tf32
 };
 
-/// Its thread's libraries allocate from its memory (native_memory.hpp).
 class EmulatedGpu final : public cuda::Gpu {
  public:
   explicit EmulatedGpu(EmulatedGpuSettings settings = {});
-  ~EmulatedGpu() override;
-  EmulatedGpu(const EmulatedGpu&) = delete;
-  EmulatedGpu& operator=(const EmulatedGpu&) = delete;
+  ~EmulatedGpu() override = default;
 
   [[nodiscard]] cuda::GpuFacts facts() const override;
   [[nodiscard]] std::size_t free_memory() override {
@@ -49,7 +45,6 @@ class EmulatedGpu final : public cuda::Gpu {
   }
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) override;
-  [[nodiscard]] bool finish_all() override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void release_pinned(std::byte* memory) override;
   void copy_in(cuda::Stream stream, const std::byte* pinned, void* to, std::size_t bytes) override;
@@ -132,7 +127,7 @@ class EmulatedGpu final : public cuda::Gpu {
   void count_works(cuda::Stream stream, const std::string& name, std::uint64_t count);
 
   void wait_a_little(std::chrono::steady_clock::time_point began);
-  [[nodiscard]] bool is_idle() const;
+  [[nodiscard]] bool finish_all();
   [[nodiscard]] bool may_free() noexcept;
   void free_blocking();
 
@@ -147,7 +142,6 @@ class EmulatedGpu final : public cuda::Gpu {
   std::uint64_t host_waits_ = 0;
   EmulatedMemory memory_;
   std::array<NativeStream, cuda::kStreams> native_;
-  NativeMemory native_memory_;
   cuda::Watch watch_;
   bool attempted_in_vain_ = false;
   std::map<const std::byte*, std::unique_ptr<std::byte[]>> pinned_;

@@ -45,9 +45,7 @@ FoundGpu EmulatedGpus::find(const GpuQuestion& question) {
   if (!found.why_not.empty()) return found;
   if (question.several_ranks) {
     const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-    const char* const library = std::getenv("DDPRUN_EMULATED_NCCL");
-    auto opened =
-        nccl::Library::open((folder / (library == nullptr ? "libnccl_fake.so" : library)).string());
+    auto opened = nccl::Library::open((folder / "libnccl_fake.so").string());
     if (!opened.library) throw DataError(opened.why);
     found.nccl = std::move(opened.library);
   }

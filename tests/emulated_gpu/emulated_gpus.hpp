@@ -3,8 +3,7 @@
 // _FREE: bytes that each says to be free;
 // _FAILS=NUMBER:WORK: which of them fails, from which launch or library call on;
 // _HANGS=NUMBER:WORK: which of them hangs there; _CAPTURES=0: none can capture a graph. NCCL is
-// the fake beside the program, or the older one that _NCCL names (libnccl_fake_2_26.so,
-// libnccl_fake_2_18.so).
+// the fake beside the program.
 #pragma once
 
 #include <cstddef>

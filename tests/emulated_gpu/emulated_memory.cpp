@@ -32,8 +32,8 @@ constexpr int kRubbish = 0xff;  // a nan in every type of floats
 constexpr std::uintptr_t kHostAddressesFrom = 0x550000000000;
 constexpr std::uintptr_t kHostAddressesTo = 0x800000000000;
 
-std::size_t rounded(std::size_t bytes, std::size_t to = kAlignment) {
-  return (bytes + to - 1) / to * to;
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 std::byte fence_at(const std::byte* address) {
@@ -63,14 +63,14 @@ EmulatedMemory::~EmulatedMemory() {
   ::munmap(mapped_, range_ + kLargePage);
 }
 
-std::byte* EmulatedMemory::allocate(std::size_t bytes, std::size_t alignment) {
+std::byte* EmulatedMemory::allocate(std::size_t bytes) {
   if (used_ + bytes > bytes_max_) throw std::bad_alloc();
   // The first hole that is large enough.
   const std::size_t wanted = rounded(bytes) + kFence;
   std::size_t offset = 0;
   for (const auto& [begin, size] : pieces_) {
     if (begin >= offset + wanted) break;
-    offset = rounded(begin + rounded(size) + kFence, alignment);
+    offset = begin + rounded(size) + kFence;
   }
   if (offset + wanted > range_) throw std::bad_alloc();
   if (offset + wanted > end_) {

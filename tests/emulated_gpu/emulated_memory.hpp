@@ -18,8 +18,7 @@ class EmulatedMemory {
   EmulatedMemory(const EmulatedMemory&) = delete;
   EmulatedMemory& operator=(const EmulatedMemory&) = delete;
 
-  /// `alignment`: a power of two, at least 256.
-  std::byte* allocate(std::size_t bytes, std::size_t alignment = 256);
+  std::byte* allocate(std::size_t bytes);
   /// Throws GpuError if something was written behind its end.
   void release(std::byte* memory);
 

@@ -8,9 +8,8 @@
 // error=N (an asynchronous error), kill=N (SIGKILL), refuse=N (call N of ncclSend and ncclRecv, and
 // so the group's end, fails), destroy_hangs (ncclCommDestroy never returns, as where other ranks do
 // not come to it), abort_hangs (nor does ncclCommAbort, as where NCCL's kernels lie behind work
-// that hangs), slow (calls answer "in progress" first). Those of newer functions are in
-// fake_nccl_registration.cpp and fake_nccl_windows.cpp. DDPRUN_FAKE_NCCL_VERSION: a number such as
-// 22809.
+// that hangs), slow (calls answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as
+// 21800. It has the functions of 2.18, the oldest version that train accepts, and no newer ones.
 #include <unistd.h>
 
 #include <csignal>
@@ -30,6 +29,8 @@
 
 namespace fake_nccl {
 namespace {
+
+constexpr int kVersion = 22809;
 
 Plan plan_of(int rank) {
   Plan plan;
@@ -115,7 +116,7 @@ struct UniqueId {
 
 int ncclGetVersion(int* version) {
   const char* const text = std::getenv("DDPRUN_FAKE_NCCL_VERSION");
-  *version = text == nullptr ? FAKE_NCCL_VERSION : std::atoi(text);
+  *version = text == nullptr ? kVersion : std::atoi(text);
   return success;
 }
 
@@ -158,16 +159,13 @@ int ncclCommGetAsyncError(Handle* comm, int* error) {
   State& state = *comm->state;
   if (state.error == success && !state.is_joined)
     state.is_joined = state.all(&RankBoard::joined, 1);
-  if (state.error == success) state.look_at_window();
   *error = state.error != success || state.is_joined ? state.error : in_progress;
   if (std::exchange(state.answers_late, false) || state.is_connecting) *error = in_progress;
-  if (state.error == success && state.pending.handle != nullptr) *error = in_progress;
   return success;
 }
 
 int ncclCommDestroy(Handle* comm) {
   while (comm->state->plan.has("destroy_hangs")) pause();
-  if (!comm->state->known.empty()) misused("a communicator was destroyed with registered memory");
   forget(comm);
   return success;
 }
@@ -175,7 +173,6 @@ int ncclCommAbort(Handle* comm) {
   if (group_depth > 0) misused("a communicator was aborted within a group");
   while (comm->state->plan.has("abort_hangs")) pause();
   comm->state->is_aborted = true;
-  comm->state->remove_all();
   forget(comm);
   return success;
 }

@@ -10,7 +10,6 @@
 namespace fake_nccl {
 
 constexpr int kRanksMax = 16;
-constexpr std::uint64_t kWindowsMax = 8;                     // of a communicator
 constexpr std::size_t kBytesOfRank = std::size_t{64} << 20;  // used up only as far as written to
 
 /// What a rank gives to one operation, and how far it is. Zeroes at first.
@@ -19,8 +18,6 @@ struct RankBoard {
   std::atomic<std::uint64_t> posted;  // number of the operation that the bytes are for
   std::atomic<std::uint64_t> read;    // of the last one of which it has read what the others gave
   std::uint64_t bytes;
-  std::atomic<std::uint64_t> windows;  // that it has come to register
-  std::uint64_t window_bytes[kWindowsMax];
 };
 
 /// Memory without a name on any disk; gone with the processes.

@@ -1,4 +1,4 @@
-// What the fake NCCL keeps of a communicator, and of the memory that it has allocated.
+// What the fake NCCL keeps of a communicator.
 #pragma once
 
 #include <cstddef>
@@ -6,15 +6,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "tests/emulated_gpu/fake_nccl_board.hpp"
-
-namespace ddprun::trainer::test {
-struct NativeMemory;
-}
 
 namespace fake_nccl {
 
@@ -41,46 +36,6 @@ struct Plan {
   }
 };
 
-/// Memory that a communicator knows.
-struct Registered {
-  const std::byte* data = nullptr;
-  std::size_t bytes = 0;
-  bool is_window = false;
-
-  [[nodiscard]] bool holds(const void* address) const {
-    const auto* const byte = static_cast<const std::byte*>(address);
-    return byte >= data && byte < data + bytes;
-  }
-};
-
-/// How a rank's part of an operation is known to its communicator: the same on all ranks.
-struct Place {
-  enum Kind : std::uint64_t { plain, registered, window } kind = plain;
-  std::uint64_t offset = 0;  ///< in the window
-
-  friend bool operator==(const Place&, const Place&) = default;
-};
-
-/// What ncclMemAlloc has given to the threads of this process.
-class Allocated {
- public:
-  /// Null: the thread's GPU has no more, or there is none.
-  std::byte* allocate(std::size_t bytes);
-  void free(std::byte* memory);
-  /// All of it, in one piece that was not freed. `change`: of how many communicators know it.
-  bool register_in(const std::byte* data, std::size_t bytes, int change);
-
- private:
-  struct Piece {
-    std::size_t bytes = 0;
-    ddprun::trainer::test::NativeMemory* owner = nullptr;
-    int registrations = 0;
-  };
-  std::mutex mutex_;
-  std::map<const std::byte*, Piece> pieces_;
-};
-Allocated& allocated();
-
 constexpr int kToAll = -1;  ///< instead of a rank that bytes are sent to
 
 struct Sent {
@@ -101,13 +56,6 @@ struct Operation {
   bool is_posted = false;
 };
 
-/// A call of all ranks that is under way.
-struct PendingWindow {
-  void** handle = nullptr;  // where it is to be written
-  const std::byte* data = nullptr;
-  std::size_t bytes = 0;
-};
-
 struct State {
   std::shared_ptr<Board> board;
   int rank = 0, ranks = 1;
@@ -119,26 +67,12 @@ struct State {
   std::uint64_t pair_calls = 0;  // of ncclSend and ncclRecv
   bool answers_late = false;     // the call before
   bool is_connecting = false;    // and never done with that
-  std::vector<std::unique_ptr<Registered>> known;
-  PendingWindow pending;
-  std::uint64_t windows = 0;  // that were begun
 
   bool all(std::atomic<std::uint64_t> RankBoard::*counter, std::uint64_t least);
   /// True: the operation is over.
   bool attempt(Operation& operation, std::uint64_t number);
-  [[nodiscard]] Place place_of(const void* address) const;
-
-  /// The handle of memory that was not known; null: it is not all in one piece of ncclMemAlloc's.
-  Registered* add(const void* data, std::size_t bytes, bool is_window);
-  bool remove(const void* handle);
-  void remove_all();
-  /// False: it is not all in one piece of ncclMemAlloc's, which may not be freed meanwhile.
-  bool begin_window(void** handle, const void* data, std::size_t bytes);
-  /// Ends the window that is under way once all ranks have come to it.
-  void look_at_window();
 
  private:
-  PendingWindow take_pending();
   void post(const Operation& operation, std::uint64_t number);
   void read_from(int other, const Operation& operation);
 };

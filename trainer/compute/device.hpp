@@ -41,12 +41,6 @@ class DeviceMemory {
   std::size_t bytes_ = 0;
 };
 
-/// A library that has memory of a device of its own, such as NCCL.
-struct MemorySource {
-  std::function<std::byte*(std::size_t bytes)> allocate;  ///< null: it has none to give
-  DeviceMemory::Free free;
-};
-
 /// Whole arenas of one model, which an optimizer works on.
 struct UpdateArenas {
   float* parameters = nullptr;
@@ -101,11 +95,6 @@ class Device {
 
   /// Zeros, on a 64-byte boundary. Throws std::bad_alloc; of the host's memory OutOfMemory.
   virtual DeviceMemory allocate(std::size_t bytes) = 0;
-  /// As allocate(), in memory of the source. Empty where it gives none. It is freed once the device
-  /// has done all its work, and kept where the device hangs.
-  virtual DeviceMemory allocate_from(const MemorySource& /*source*/, std::size_t /*bytes*/) {
-    throw DeviceError("no library has memory of this device");
-  }
   /// The most bytes that were allocated at one time so far: of arenas, activations and buffers, not
   /// what libraries take for themselves.
   [[nodiscard]] virtual std::size_t peak_bytes() const = 0;

@@ -134,18 +134,6 @@ class CudaDevice final : public Device {
     clear({memory.data(), bytes});
     return memory;
   }
-  DeviceMemory allocate_from(const MemorySource& source, std::size_t bytes) override {
-    if (bytes == 0) return {};
-    refuse_in_capture("memory was asked for");
-    std::byte* const data = source.allocate(bytes);
-    if (data == nullptr) return {};
-    clear({data, bytes});
-    count_.add(bytes);
-    return {data, bytes, [this, bytes, free = source.free](std::byte* memory) {
-              count_.remove(bytes);
-              if (gpu_.finish_all()) free(memory);
-            }};
-  }
   [[nodiscard]] std::size_t peak_bytes() const override {
     return count_.peak() + inputs_.bytes();  // which only grow
   }

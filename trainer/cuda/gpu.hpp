@@ -132,9 +132,6 @@ class Gpu {
   /// Waits for all streams. If the watch throws meanwhile, the memory is not freed, and the next
   /// call that allocates or waits throws that.
   virtual void release(std::byte* memory) = 0;
-  /// Waits for all streams: before a library frees memory of this GPU that it has allocated. False:
-  /// the watch threw meanwhile, now or before, and the memory is to be kept, as in release().
-  [[nodiscard]] virtual bool finish_all() = 0;
   /// Memory of the host that the GPU reads and writes by itself.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   /// As release().

@@ -87,10 +87,6 @@ class GuardedGpu final : public Gpu {
     const Guard guard(&calls_, "a wait for a stream");
     gpu_->synchronize(stream);
   }
-  [[nodiscard]] bool finish_all() override {
-    const Guard guard(&calls_, "a wait for all streams");
-    return gpu_->finish_all();
-  }
   void set_watch(WatchFunction watch) override {
     if (!watch) return gpu_->set_watch({});
     gpu_->set_watch([this, inner = std::move(watch)](std::chrono::steady_clock::duration waited) {

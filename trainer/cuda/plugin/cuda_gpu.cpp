@@ -84,9 +84,6 @@ class CudaGpu final : public Gpu {
   void release(std::byte* memory) override {
     if (may_free()) (void)cudaFree(memory);
   }
-  [[nodiscard]] bool finish_all() override {
-    return may_free() && cudaDeviceSynchronize() == cudaSuccess;
-  }
 
   std::byte* allocate_pinned(std::size_t bytes) override {
     watch_.check();
@@ -101,7 +98,7 @@ class CudaGpu final : public Gpu {
     return static_cast<std::byte*>(memory);
   }
   void release_pinned(std::byte* memory) override {
-    if (finish_all()) (void)cudaFreeHost(memory);
+    if (may_free() && cudaDeviceSynchronize() == cudaSuccess) (void)cudaFreeHost(memory);
   }
 
   void copy_in(Stream stream, const std::byte* pinned, void* to, std::size_t bytes) override {
