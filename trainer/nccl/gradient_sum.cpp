@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/nccl/slices.hpp"
-
 namespace ddprun::trainer::nccl {
 
 GradientSum::GradientSum(cuda::Gpu& gpu, const CommOptions& options)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <utility>
 
 namespace ddprun::trainer::nccl {
@@ -58,6 +59,24 @@ Library::Opened Library::find(const cuda::LibraryPlaces& places, int cuda) {
 Library::Opened Library::open(const std::string& path) {
   const std::shared_ptr<Library> library(new Library);
   return opened(library, cuda::open_library_file(path, library->need()));
+}
+
+std::vector<std::pair<std::string, std::string>> nccl_variables(
+    const NcclWishes& wishes, const std::function<const char*(const char*)>& lookup) {
+  std::vector<std::pair<std::string, std::string>> variables;
+  if (wishes.shares_gpus && lookup("NCCL_HOSTID") == nullptr)
+    variables.emplace_back("NCCL_HOSTID", fmt::format("ddprun-rank-{}", wishes.rank));
+  // If the user chooses algorithms, this one may be among them.
+  const bool is_chosen = lookup("NCCL_ALGO") != nullptr || lookup("NCCL_NVLS_ENABLE") != nullptr;
+  if (wishes.deterministic && wishes.order == SumOrder::chain && !is_chosen)
+    variables.emplace_back("NCCL_NVLS_ENABLE", "0");
+  return variables;
+}
+
+void set_nccl_variables(const NcclWishes& wishes) {
+  for (const auto& [name, value] :
+       nccl_variables(wishes, [](const char* name) { return std::getenv(name); }))
+    setenv(name.c_str(), value.c_str(), 0);
 }
 
 }  // namespace ddprun::trainer::nccl

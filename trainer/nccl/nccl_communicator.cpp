@@ -12,9 +12,6 @@
 
 #include "base/assert.hpp"
 #include "trainer/error.hpp"
-#include "trainer/nccl/call_wait.hpp"
-#include "trainer/nccl/end_comm.hpp"
-#include "trainer/nccl/event_pool.hpp"
 #include "trainer/nccl/failures.hpp"
 #include "trainer/nccl/gradient_sum.hpp"
 #include "trainer/nccl/host_bytes.hpp"
@@ -32,6 +29,17 @@ using cuda::Stream;
 constexpr auto kLastWords = 250ms;
 constexpr auto kSpin = 200us;
 constexpr auto kSleep = 50us;
+
+/// Whether a condition holds now or within this time.
+template <class Condition>
+bool comes_within(Clock::duration time, Condition condition) {
+  const auto until = Clock::now() + time;
+  while (!condition()) {
+    if (Clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
 
 class NcclCommunicator final : public Communicator {
  public:
@@ -344,6 +352,13 @@ class NcclCommunicator final : public Communicator {
 };
 
 }  // namespace
+
+std::size_t gpu_bytes_of_sums(const CommOptions& options) {
+  const bool is_tree = options.order == SumOrder::tree;
+  return (is_tree ? TreeSum::received_bytes(options) : 0) +
+         (options.grad_comm == Precision::fp32 ? 0 : NarrowSum::bytes(options)) +
+         HostBytes::gpu_bytes(options.world_size);
+}
 
 CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchange,
                                  Clock::time_point deadline) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 
 #include "trainer/comm/make_communicator.hpp"
@@ -26,6 +27,9 @@ struct NcclSettings {
   /// Ends the process where the end of the communicator takes too long; null: nothing does.
   cuda::CallWatch* calls = nullptr;
 };
+
+/// What an NcclCommunicator takes of the GPU's memory beside the arenas. NCCL itself takes more.
+std::size_t gpu_bytes_of_sums(const CommOptions& options);
 
 /// As make_communicator(), for a world of at least two. The communicator works on the GPU's
 /// communication stream; its sums come before what the compute stream is given after finish(). The

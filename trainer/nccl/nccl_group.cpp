@@ -8,12 +8,12 @@
 #include <cstring>
 #include <map>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "proto/error.hpp"
 #include "trainer/comm/exchange_failure.hpp"
-#include "trainer/nccl/call_wait.hpp"
-#include "trainer/nccl/end_comm.hpp"
+#include "trainer/nccl/peer_watch.hpp"
 
 namespace ddprun::trainer::nccl {
 namespace {
@@ -24,6 +24,7 @@ constexpr const char* kTag = "ddprun-nccl-2";
 constexpr const char* kRefused = "refused ";
 constexpr const char* kReady = "ready ";
 constexpr auto kLookForKey = 200ms;
+constexpr auto kPollEvery = 1ms;
 
 std::string own_host() {
   std::array<char, 256> name{};
@@ -168,6 +169,28 @@ CommResult not_connected(const Group& group, const CommOptions& options, Exchang
   }
   return {CommStatus::timed_out, missing, -1,
           "NCCL has not connected all ranks by the deadline: " + why};
+}
+
+struct CallEnd {
+  /// in_progress: it has not ended by the deadline, or before `peer` did.
+  Status status = Status::success;
+  int peer = -1;  ///< a rank of this host that has ended meanwhile
+};
+
+/// For a call that returns before it is done. `status`: what it returned. The communicator does not
+/// block, and no other call of it is in progress.
+CallEnd wait_for_call(const Functions& call, Comm comm, Status status, PeerWatch& peers,
+                      Clock::time_point deadline) {
+  while (status == Status::in_progress || status == Status::success) {
+    const Status asked = call.comm_get_async_error(comm, &status);
+    if (asked != Status::success) status = asked;
+    if (status != Status::in_progress) break;
+    const auto now = Clock::now();
+    if (now >= deadline) break;
+    if (const int peer = peers.ended(now); peer >= 0) return {status, peer};
+    std::this_thread::sleep_for(kPollEvery);
+  }
+  return {status, -1};
 }
 
 /// NCCL's own meeting. It does not block, so that our deadline holds.
@@ -333,6 +356,18 @@ GroupSetup join_group(const GroupOptions& options, const Library& library, Excha
   setup.result = begin(*setup.group, id, options, library, exchange, deadline);
   if (!setup.result.ok()) setup.group.reset();
   return setup;
+}
+
+void destroy_comm(const Functions& call, Comm comm, cuda::CallWatch* calls) {
+  const cuda::CallWatch::Scope scope(calls, "ncclCommDestroy");
+  (void)call.comm_destroy(comm);
+}
+
+void abort_comm(const Functions& call, Comm comm, cuda::CallWatch* calls, const std::string& why) {
+  if (calls != nullptr) calls->happened(why);
+  // Not by its name: in a log that is a sign of a lost peer, but this rank may have failed itself.
+  const cuda::CallWatch::Scope scope(calls, "the end of NCCL");
+  (void)call.comm_abort(comm);
 }
 
 }  // namespace ddprun::trainer::nccl

@@ -1,5 +1,6 @@
 // How the ranks of a job become one NCCL communicator: through the store they compare what must be
-// equal, rank 0 hands out the unique id, and all wait for NCCL until a deadline of ours.
+// equal, rank 0 hands out the unique id, and all wait for NCCL until a deadline of ours. And how it
+// ends.
 #pragma once
 
 #include <optional>
@@ -57,5 +58,13 @@ struct GroupSetup {
 /// process has to leave without waiting for NCCL's threads (_Exit).
 GroupSetup join_group(const GroupOptions& options, const Library& library, Exchange& exchange,
                       Clock::time_point deadline);
+
+// Both calls may wait for ranks that have left, and then never return.
+
+/// Where all ranks end theirs.
+void destroy_comm(const Functions& call, Comm comm, cuda::CallWatch* calls);
+/// `why`: what has happened before, for the line of `calls` where this is too late; it is printed
+/// nowhere else then. `calls` may be null: there is no limit.
+void abort_comm(const Functions& call, Comm comm, cuda::CallWatch* calls, const std::string& why);
 
 }  // namespace ddprun::trainer::nccl

@@ -3,12 +3,31 @@
 
 #include <algorithm>
 #include <deque>
+#include <vector>
 
 #include "trainer/comm/communicator.hpp"
 #include "trainer/cuda/gpu.hpp"
-#include "trainer/nccl/event_pool.hpp"
 
 namespace ddprun::trainer::nccl {
+
+/// Events of a GPU that are used again: making one costs a call of the driver.
+class EventPool {
+ public:
+  explicit EventPool(cuda::Gpu& gpu) : gpu_(gpu) {}
+
+  cuda::Event take() {
+    if (free_.empty()) return gpu_.make_event();
+    const cuda::Event event = free_.back();
+    free_.pop_back();
+    return event;
+  }
+  /// One that has come, or that nobody waits for any more.
+  void give_back(cuda::Event event) { free_.push_back(event); }
+
+ private:
+  cuda::Gpu& gpu_;
+  std::vector<cuda::Event> free_;
+};
 
 class StartedSums {
  public:

@@ -15,7 +15,6 @@
 #include "trainer/host/host_device.hpp"
 #include "trainer/nccl/failures.hpp"
 #include "trainer/nccl/nccl_communicator.hpp"
-#include "trainer/nccl/nccl_environment.hpp"
 #include "trainer/run/exit_codes.hpp"
 
 namespace ddprun::trainer {

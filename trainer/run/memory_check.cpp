@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "trainer/error.hpp"
-#include "trainer/nccl/sum_memory.hpp"
+#include "trainer/nccl/nccl_communicator.hpp"
 #include "trainer/run/gpu_memory.hpp"
 #include "trainer/run/memory_remedy.hpp"
 #include "trainer/run/run_data.hpp"

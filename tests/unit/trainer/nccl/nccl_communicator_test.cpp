@@ -7,7 +7,6 @@
 #include "tests/unit/trainer/comm/tree_reference.hpp"
 #include "tests/unit/trainer/nccl/nccl_ranks.hpp"
 #include "trainer/comm/reducer.hpp"
-#include "trainer/nccl/sum_memory.hpp"
 
 namespace ddprun::trainer {
 namespace {
