@@ -5,7 +5,7 @@
 
 #include "trainer/comm/communicator.hpp"
 #include "trainer/comm/process_watch.hpp"
-#include "trainer/nccl/nccl_group.hpp"
+#include "trainer/nccl/announcement.hpp"
 
 namespace ddprun::trainer::nccl {
 

@@ -1,5 +1,5 @@
 // What the ranks compare before they begin NCCL.
-#include "trainer/nccl/nccl_group.hpp"
+#include "trainer/nccl/announcement.hpp"
 
 #include <catch2/catch.hpp>
 
