@@ -27,7 +27,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kNoticeLimit = 500ms;
-constexpr auto kWalkTurn = 20ms;      // what else is to be done waits no longer for a look at /proc
 constexpr auto kScreenLimit = 200ms;  // for a change of what the terminal shows
 
 std::vector<int> wanted_signals(const AgentConfig& config) {
@@ -59,9 +58,11 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
           {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
       memory_timer_(context_),
       chaos_timer_(context_, [this] { on_chaos(); }),
-      quiet_streams_(context_, [this](std::vector<OutputSource> sources) {
-        read_output(std::move(sources));
-      }) {
+      quiet_streams_(
+          context_, [this](std::vector<OutputSource> sources) { read_output(std::move(sources)); }),
+      descendants_(context_, link_.cgroup(),
+                   {[this](const std::string& line) { notice(line); },
+                    [this](pid_t pid) { shared_memory_.note_end(pid); }}) {
   if (config.preflight)
     preflight_.emplace(
         context_, user, *config.preflight,
@@ -227,21 +228,6 @@ void Agent::obey(const ResumeJob& action) {
   watch_.resume();
   if (output_) output_->resume();
   if (timers_) timers_->resume();
-}
-
-/// Again and again, until it returns true. What else is to be done comes between the turns.
-void Agent::in_turns(std::function<bool()> turn) {
-  if (turn()) return;
-  asio::post(context_, [this, turn = std::move(turn)]() mutable { in_turns(std::move(turn)); });
-}
-
-/// Those below us. Without a turn between, where they are found at once.
-void Agent::find_processes(std::function<void(std::vector<machine::ProcessEntry>)> found) {
-  in_turns([walk = std::make_shared<machine::ProcessWalk>(), found = std::move(found)] {
-    if (!walk->go_on(Clock::now() + kWalkTurn)) return false;
-    found(walk->take_descendants());
-    return true;
-  });
 }
 
 void Agent::notice(const std::string& line) { say("ddprun: " + line); }

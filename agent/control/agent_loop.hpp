@@ -7,10 +7,8 @@
 
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +20,7 @@
 #include "agent/agent.hpp"
 #include "agent/chaos/chaos.hpp"
 #include "agent/control/deadline_timer.hpp"
+#include "agent/control/descendants.hpp"
 #include "agent/control/gpu_wait.hpp"
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
@@ -31,14 +30,13 @@
 #include "agent/control/preflight.hpp"
 #include "agent/control/quiet_streams.hpp"
 #include "agent/control/round_failures.hpp"
+#include "agent/control/shared_memory_cleanup.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
 #include "agent/progress/timer_file.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "agent/workers/open_files.hpp"
 #include "agent/workers/worker_starter.hpp"
-#include "machine/processes/kill_children.hpp"
-#include "machine/processes/shared_memory.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {
@@ -63,8 +61,6 @@ struct RoundHandles {
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
   // How long the exits of this round may still wait for the log thread, all together.
   Clock::duration catch_up_left = std::chrono::milliseconds(200);
-  // Processes of the round that have ended, as far as they were our children.
-  std::set<pid_t> ended;
 };
 
 class Agent {
@@ -132,13 +128,6 @@ class Agent {
   void signal_workers(int signal);
   void write_stop_reasons(StopReason reason) const;
   void kill_for_the_fence();
-  void name_leftovers(const std::vector<machine::ProcessEntry>& left, Clock::duration patience);
-  void begin_kill(Clock::duration limit);
-  bool kill_some(Clock::duration limit);
-  void kill_leftovers(Clock::duration limit);
-  std::vector<machine::ProcessEntry> kill_everything(Clock::duration limit);
-  void in_turns(std::function<bool()> turn);
-  void find_processes(std::function<void(std::vector<machine::ProcessEntry>)> found);
   proto::Stopped gather_evidence();
   [[nodiscard]] proto::Losses losses() const;
   void keep_error_files(const proto::Stopped& stopped);
@@ -150,9 +139,6 @@ class Agent {
     return wall_started_at_ +
            std::chrono::duration_cast<std::chrono::system_clock::duration>(at - started_at_);
   }
-  void note_end(pid_t pid);
-  void note_shared_memory();
-  bool remove_shared_memory();
   void summarize_round();
   void describe_last_round();
   [[nodiscard]] std::chrono::milliseconds end_limit() const;
@@ -197,12 +183,9 @@ class Agent {
   std::optional<RoundHandles> handles_;          // of the machine's round
   bool waits_for_reader_ = false;                // at the end of the job
   QuietStreams quiet_streams_;
-  bool is_store_wanted_ = false;                   // a round is out, and its store is this node's
-  std::optional<machine::ChildrenKiller> killer_;  // of what it has left behind
-  std::uint64_t kill_number_ = 0;                  // of begin_kill; turns of an older one end
-  Clock::time_point kill_ends_at_;
-  std::optional<Clock::time_point> say_stuck_at_;
-  std::deque<machine::SharedMemoryRemoval> shared_memory_;  // of rounds that are over
+  bool is_store_wanted_ = false;  // a round is out, and its store is this node's
+  Descendants descendants_;
+  SharedMemoryCleanup shared_memory_;
   std::optional<WorkerOutput> output_;
 
   const Clock::time_point started_at_ = Clock::now();

@@ -65,16 +65,19 @@ std::chrono::milliseconds Agent::end_limit() const {
 
 void Agent::obey(EndJob& action) {
   if (timers_) timers_->remove();
-  ++kill_number_;  // a turn that kills leftovers would find those that are named already
+  descendants_.end_turns();  // a turn that kills leftovers would find those that are named already
   link_.ends_within(end_limit());
-  if (machine::has_children() && result_.leftovers.empty()) kill_leftovers(action.kill_limit);
+  if (machine::has_children() && descendants_.unkillable().empty())
+    descendants_.kill_now(machine_.round() != nullptr ? machine_.round()->round.number : 0,
+                          action.kill_limit);
+  result_.leftovers = descendants_.unkillable();
   if (handles_) {
     link_.lease(std::nullopt);
-    note_shared_memory();
+    shared_memory_.end_round(workers());
     if (action.round_open) summarize_round();
     describe_last_round();
   }
-  while (!remove_shared_memory()) link_.ends_within(end_limit());
+  while (!shared_memory_.remove_next()) link_.ends_within(end_limit());
   result_.job_started = wall_started_at_;
   result_.job_lasted = Clock::now() - started_at_;
   result_.node_name = config_.node_name;

@@ -54,7 +54,7 @@ void Agent::obey(const AwaitGpus&) { gpu_wait_->start(); }
 
 /// No worker runs here yet: all that is left is the check's.
 void Agent::end_check(CheckEnded ended) {
-  if (machine::has_children()) kill_everything(kCheckKillLimit);
+  if (machine::has_children()) descendants_.kill_silently(kCheckKillLimit);
   handle(std::move(ended));
 }
 
@@ -136,6 +136,7 @@ void Agent::obey(const StartWorkers&) {
   if (round.round.last_culprit && !result_.rounds.empty())
     result_.rounds.back().culprit = round.round.last_culprit;
   handles_.emplace();
+  shared_memory_.begin_round(handles_->wall_started_at);
   handles_->exits.resize(config_.workers.size());
   WorkersStarted started;
   std::vector<OutputSource> sources;

@@ -22,12 +22,6 @@ namespace {
 
 constexpr auto kLastWordsLimit = 200ms;  // for the streams of dead workers to end
 constexpr auto kBusyThreadLimit = 2s;    // for the log thread to read what is in them
-constexpr auto kSayStuckAfter = 1s;      // of leftovers that SIGKILL has not ended
-// What else is to be done waits no longer for them.
-constexpr auto kKillTurn = 400ms;
-constexpr auto kSignalTurn = 20ms;
-constexpr std::size_t kLeftoversNamed = 8;
-constexpr std::size_t kEndedMax = 100'000;  // remembered of a round
 constexpr std::size_t kFirstRoundsKept = 10;
 constexpr std::size_t kLastRoundsKept = 90;
 
@@ -41,92 +35,12 @@ void Agent::obey(const LookForLeftovers&) {
 }
 
 void Agent::obey(const TerminateLeftovers& action) {
-  find_processes([this, patience = action.patience](std::vector<machine::ProcessEntry> left) {
-    if (!machine_.waits_for_leftovers()) return;  // all have ended, or SIGKILL's time has come
-    name_leftovers(left, patience);
-    in_turns([this, left = std::move(left), next = std::size_t{0}]() mutable {
-      const auto until = Clock::now() + kSignalTurn;
-      for (; next < left.size() && Clock::now() < until; ++next) {
-        machine::signal_process(left[next], SIGTERM);
-        machine::signal_process(left[next], SIGCONT);  // a stopped process cannot act on it
-      }
-      return next == left.size() || !machine_.waits_for_leftovers();
-    });
-  });
+  descendants_.terminate(action.patience, [this] { return machine_.waits_for_leftovers(); });
 }
 
-void Agent::name_leftovers(const std::vector<machine::ProcessEntry>& left,
-                           Clock::duration patience) {
-  if (left.empty()) return;
-  std::string names;
-  for (std::size_t i = 0; i < left.size() && i < kLeftoversNamed; ++i)
-    names += (i > 0 ? ", " : "") + machine::name_of(left[i]);
-  if (left.size() > kLeftoversNamed)
-    names += fmt::format(" and {} more", left.size() - kLeftoversNamed);
-  notice(fmt::format(
-      "the workers have exited but left processes running: {}; sent SIGTERM, SIGKILL in {}", names,
-      describe(patience)));
-}
-
-/// In turns: keep-alives to the rendezvous must go on meanwhile.
 void Agent::obey(const KillLeftovers& action) {
-  begin_kill(action.limit);
-  in_turns([this, number = kill_number_] {
-    if (number != kill_number_) return true;  // the job is over, and its end has killed the rest
-    if (!kill_some(kKillTurn)) return false;
-    handle(LeftoversSeen{!result_.leftovers.empty()});
-    return true;
-  });
-}
-
-void Agent::kill_leftovers(Clock::duration limit) {
-  begin_kill(limit);
-  while (!kill_some(kSayStuckAfter)) {
-  }
-}
-
-void Agent::begin_kill(Clock::duration limit) {
-  ++kill_number_;
-  kill_ends_at_ = Clock::now() + limit;
-  say_stuck_at_ = Clock::now() + kSayStuckAfter;
-  if (link_.cgroup() != nullptr) link_.cgroup()->kill();
-  const auto number = machine_.round() != nullptr ? machine_.round()->round.number : 0;
-  if (killer_) {  // whose turns end now
-    for (const pid_t pid : killer_->reaped()) note_end(pid);
-  }
-  killer_.emplace(kill_ends_at_, [number](const machine::ProcessEntry& process) {
-    spdlog::info("round={} left behind: {}: SIGKILL", number, machine::name_of(process));
-  });
-}
-
-/// True: nothing is left, or it is given up and named in the result.
-bool Agent::kill_some(Clock::duration limit) {
-  const auto& left = killer_->left();
-  if (killer_->go_on(Clock::now() + limit)) {
-    for (const machine::ProcessEntry& process : left)
-      result_.leftovers.push_back(machine::describe_stuck(process));
-    for (const pid_t pid : killer_->reaped()) note_end(pid);
-    killer_.reset();
-    return true;
-  }
-  const auto now = Clock::now();
-  if (say_stuck_at_ && now >= *say_stuck_at_ && now < kill_ends_at_ && !left.empty()) {
-    say_stuck_at_.reset();
-    const auto more = left.size() - 1;
-    notice(fmt::format("SIGKILL has not ended {}{}; waiting for at most {} (--kill-timeout)",
-                       machine::describe_stuck(left.front()),
-                       more > 0 ? fmt::format(" and {} more", more) : "",
-                       describe(std::chrono::ceil<std::chrono::seconds>(kill_ends_at_ - now))));
-  }
-  return false;
-}
-
-std::vector<machine::ProcessEntry> Agent::kill_everything(Clock::duration limit) {
-  if (link_.cgroup() != nullptr) link_.cgroup()->kill();
-  machine::ChildrenKiller killer(Clock::now() + limit);
-  killer.go_on(Clock::time_point::max());
-  for (const pid_t pid : killer.reaped()) note_end(pid);
-  return killer.left();
+  descendants_.kill(machine_.round()->round.number, action.limit,
+                    [this] { handle(LeftoversSeen{!descendants_.unkillable().empty()}); });
 }
 
 void Agent::obey(const ReportRound&) {
@@ -141,12 +55,13 @@ void Agent::obey(const ReportRound&) {
   result_.rounds.back().furthest_step = stopped.furthest_step;
   membership_->send(std::move(stopped), round.started_at);
   // Beside the next round: it takes seconds where there is much, and the core shall not wait.
-  note_shared_memory();
-  asio::post(context_, [this] { in_turns([this] { return remove_shared_memory(); }); });
+  shared_memory_.end_round(workers());
+  asio::post(context_,
+             [this] { in_turns(context_, [this] { return shared_memory_.remove_next(); }); });
 }
 
 proto::Losses Agent::losses() const {
-  return {output_ ? output_->dropped_bytes() : 0, result_.leftovers};
+  return {output_ ? output_->dropped_bytes() : 0, descendants_.unkillable()};
 }
 
 /// What workers wrote last may still be on its way to us.
@@ -232,33 +147,6 @@ void Agent::add_slowest(proto::Stopped& stopped) {
   hang.used = worker.used;
   hang.ran_for = worker.ran_for;
   hang.ended_at = worker.ended_at - machine_.round()->started_at;
-}
-
-/// A process of the round that has ended may have left shared memory.
-void Agent::note_end(pid_t pid) {
-  if (handles_ && handles_->ended.size() < kEndedMax) handles_->ended.insert(pid);
-}
-
-/// Processes that ended by themselves in order have left none.
-void Agent::note_shared_memory() {
-  if (!handles_) return;
-  const bool in_order = std::all_of(workers().begin(), workers().end(), [](const auto& worker) {
-    return worker.exit && worker.exit->success();
-  });
-  machine::EndedProcesses ended{std::exchange(handles_->ended, {}), handles_->wall_started_at};
-  if (in_order && ended.pids.size() <= workers().size()) return;
-  shared_memory_.emplace_back(std::move(ended));
-}
-
-/// One file of what was noted. True: that was all.
-bool Agent::remove_shared_memory() {
-  if (shared_memory_.empty()) return true;
-  if (shared_memory_.front().remove_next()) return false;
-  if (const int removed = shared_memory_.front().removed(); removed > 0)
-    spdlog::info("removed {} files of shared memory that ended processes had left in {}", removed,
-                 machine::kSharedMemoryFolder);
-  shared_memory_.pop_front();
-  return shared_memory_.empty();
 }
 
 void Agent::summarize_round() {

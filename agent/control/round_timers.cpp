@@ -39,7 +39,7 @@ void Agent::watch_timers() {
 }
 
 void Agent::on_timer(const ExpiredTimer& timer) {
-  find_processes(
+  descendants_.find(
       [this, timer](const std::vector<machine::ProcessEntry>& all) { stop_for(timer, all); });
 }
 

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
-#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -19,12 +17,6 @@
 #include "machine/processes/process_tree.hpp"
 
 namespace ddprun::agent {
-namespace {
-
-constexpr int kFenceLooksMax = 8;  // for processes that a fenced round forks while it is killed
-
-}  // namespace
-
 const std::vector<WorkerRecord>& Agent::workers() const {
   static const std::vector<WorkerRecord> kNone;
   return machine_.round() != nullptr ? machine_.round()->group.workers() : kNone;
@@ -95,7 +87,7 @@ void Agent::reap_strangers() {
                          (preflight_ && preflight_->child_ended(info.si_pid));
     if (is_ours) continue;
     machine::reap(info.si_pid);
-    note_end(info.si_pid);
+    shared_memory_.note_end(info.si_pid);
   }
 }
 
@@ -111,7 +103,7 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   // It has died and cannot be reaped while a debugger holds it; SIGCHLD tells when that lets go.
   handles_->exits[local_rank].reset();
   if (!reaped) return;
-  note_end(pid);
+  shared_memory_.note_end(pid);
   if (timers_) timers_->worker_ended(pid);
   watch_.worker_ended(pid);
   suspects_.worker_ended(pid);
@@ -143,36 +135,16 @@ void Agent::on_worker_exit(std::size_t local_rank) {
 void Agent::kill_for_the_fence() {
   const NodeRound* round = machine_.round();
   if (!config_.rendezvous || round == nullptr || !round->stop || !round->stop->kill) return;
-  if (link_.cgroup() != nullptr) link_.cgroup()->kill();
-  std::set<std::pair<pid_t, std::uint64_t>> sent;
-  bool is_new = true;
-  // Some may be forked meanwhile. Those that are forked for ever end with the leftovers of the
-  // round.
-  for (int looks = 0; std::exchange(is_new, false) && looks < kFenceLooksMax; ++looks) {
-    for (const machine::ProcessEntry& process : machine::live_descendants()) {
-      const std::pair identity(process.pid, process.start_time);
-      if (sent.contains(identity) || !machine::signal_process(process, SIGKILL)) continue;
-      sent.insert(identity);
-      is_new = true;
-    }
-  }
+  descendants_.send_kill();
   link_.lease(boot_clock_now() + config_.stop.kill_timeout);
 }
 
-void Agent::obey(const NameStuck& action) {
-  find_processes([this, left = action.left](const std::vector<machine::ProcessEntry>& all) {
-    for (const machine::ProcessEntry& process : all) {
-      if (process.parent != getpid()) continue;
-      notice(fmt::format("SIGKILL has not ended {} yet; giving up in {} s",
-                         machine::describe_stuck(process), left.count()));
-    }
-  });
-}
+void Agent::obey(const NameStuck& action) { descendants_.name_stuck(action.left); }
 
 void Agent::die_with_warden() {
-  if (kill_everything(config_.stop.kill_timeout).empty()) membership_->end_in_order();
-  note_shared_memory();
-  while (!remove_shared_memory()) {
+  if (descendants_.kill_silently(config_.stop.kill_timeout).empty()) membership_->end_in_order();
+  shared_memory_.end_round(workers());
+  while (!shared_memory_.remove_next()) {
   }
   std::error_code ignored;
   if (!config_.run_directory.empty()) std::filesystem::remove_all(config_.run_directory, ignored);
