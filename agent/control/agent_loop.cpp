@@ -45,6 +45,7 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       scheduler_(std::move(scheduler)),
       machine_(config),
       timer_(context_, [this] { handle(TimePassed{}); }),
+      membership_(make_membership()),
       starter_(config, user, link_.cgroup() != nullptr ? link_.cgroup()->folder_fd() : -1),
       signals_(
           context_, wanted_signals(config),
@@ -58,6 +59,10 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
           {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
       memory_timer_(context_),
       chaos_timer_(context_, [this] { on_chaos(); }),
+      store_(context_, config, open_files_, nodes_,
+             [this](const std::string& problem) {
+               handle(CannotGoOn{"the workers have no store: " + problem});
+             }),
       quiet_streams_(
           context_, [this](std::vector<OutputSource> sources) { read_output(std::move(sources)); }),
       descendants_(context_, link_.cgroup(),
@@ -73,15 +78,16 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                       GpuWait::Events{[this](const std::string& line) { notice(line); },
                                       [this] { handle(GpusAwaited{}); }});
   if (config.chaos) chaos_.emplace(*config.chaos);
-  if (config_.rendezvous) {
-    auto nodes = std::make_unique<NodeLink>(context_, config, link_, link_events());
-    nodes_ = nodes.get();
-    membership_ = std::move(nodes);
-  } else {
-    membership_ = std::make_unique<LocalMembership>(
-        context_, config.job,
+}
+
+std::unique_ptr<MembershipLink> Agent::make_membership() {
+  if (!config_.rendezvous)
+    return std::make_unique<LocalMembership>(
+        context_, config_.job,
         [this](proto::MembershipMessage message) { hear(std::move(message)); });
-  }
+  auto nodes = std::make_unique<NodeLink>(context_, config_, link_, link_events());
+  nodes_ = nodes.get();
+  return nodes;
 }
 
 NodeLink::Events Agent::link_events() {
@@ -96,7 +102,7 @@ NodeLink::Events Agent::link_events() {
   events.add_to_environment = [this](const std::string& name, const std::string& value) {
     starter_.add_to_environment(name, value);
   };
-  events.store_is_wanted = [this] { hand_over_clients(); };
+  events.store_is_wanted = [this] { store_.hand_over_clients(); };
   return events;
 }
 

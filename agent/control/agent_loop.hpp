@@ -30,6 +30,7 @@
 #include "agent/control/preflight.hpp"
 #include "agent/control/quiet_streams.hpp"
 #include "agent/control/round_failures.hpp"
+#include "agent/control/round_store.hpp"
 #include "agent/control/shared_memory_cleanup.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
@@ -37,7 +38,6 @@
 #include "agent/streams/worker_output.hpp"
 #include "agent/workers/open_files.hpp"
 #include "agent/workers/worker_starter.hpp"
-#include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {
 
@@ -45,18 +45,9 @@ namespace asio = boost::asio;
 
 inline constexpr auto kReadable = asio::posix::descriptor_base::wait_read;
 
-/// Where a round's store would listen, and what workers of all nodes call that.
-struct StorePlace {
-  std::string addr;
-  std::uint16_t port = 0;
-};
-
 /// What a round holds of the system, made and destroyed as a whole.
 struct RoundHandles {
   std::chrono::system_clock::time_point wall_started_at = std::chrono::system_clock::now();
-  // The store's thread starts with its first client: programs that need no store get none.
-  std::optional<asio::posix::stream_descriptor> listening;
-  std::optional<rdzv::StoreServer> store;
   // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
   // How long the exits of this round may still wait for the log thread, all together.
@@ -113,16 +104,10 @@ class Agent {
   void obey(EndJob& action);
 
   void watch_timers();
-  void warn_of_few_files();
-  [[nodiscard]] std::uint64_t store_clients_max() const;
   std::string prepare_output();
-  std::string prepare_meeting_point();
+  std::unique_ptr<MembershipLink> make_membership();
   [[nodiscard]] NodeLink::Events link_events();
-  ErrorCode offer_store();
   void read_output(std::vector<OutputSource> sources);
-  void start_store(rdzv::StoreListener listener);
-  void end_store();
-  void hand_over_clients();
   StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
   void count_memory_kills();
   void signal_workers(int signal);
@@ -159,8 +144,8 @@ class Agent {
   NodeMachine machine_;
   std::deque<NodeEvent> events_;  // the first is being handled
   DeadlineTimer timer_;           // of the machine
-  std::unique_ptr<MembershipLink> membership_;
-  NodeLink* nodes_ = nullptr;  // membership_ is it; null: this node is the only one
+  NodeLink* nodes_ = nullptr;     // membership_ is it; null: this node is the only one
+  const std::unique_ptr<MembershipLink> membership_;
 
   WorkerStarter starter_;
   JobSignals signals_;
@@ -177,13 +162,10 @@ class Agent {
   DeadlineTimer chaos_timer_;
 
   OpenFiles open_files_;
-  bool has_compared_files_ = false;              // with the number of nodes
-  std::optional<StorePlace> meeting_point_;      // of the next round
-  std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
-  std::optional<RoundHandles> handles_;          // of the machine's round
-  bool waits_for_reader_ = false;                // at the end of the job
+  RoundStore store_;
+  std::optional<RoundHandles> handles_;  // of the machine's round
+  bool waits_for_reader_ = false;        // at the end of the job
   QuietStreams quiet_streams_;
-  bool is_store_wanted_ = false;  // a round is out, and its store is this node's
   Descendants descendants_;
   SharedMemoryCleanup shared_memory_;
   std::optional<WorkerOutput> output_;

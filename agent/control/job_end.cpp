@@ -167,7 +167,7 @@ void Agent::describe_last_round() {
   result_.started = wall_time_of(round.started_at);
   result_.before_last_round = round.started_at - started_at_;
   result_.workers = workers();
-  if (handles_->store) result_.newer_store_clients = handles_->store->counters().newer_clients > 0;
+  result_.newer_store_clients = store_.has_newer_clients();
   if (config_.log_folder.empty()) return;
   for (std::size_t i = 0; i < config_.workers.size(); ++i) {
     const auto file = [&](const StreamSettings& stream, bool standard_error) {

@@ -46,7 +46,7 @@ void Agent::obey(const KillLeftovers& action) {
 void Agent::obey(const ReportRound&) {
   const NodeRound& round = *machine_.round();
   link_.lease(std::nullopt);  // no workers are here that could outlive it
-  end_store();
+  store_.end();
   summarize_round();
   proto::Stopped stopped = gather_evidence();
   remove_round_files(config_, round.round);
