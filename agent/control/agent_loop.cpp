@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <thread>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -15,19 +14,12 @@
 #include "agent/control/own_log.hpp"
 #include "agent/progress/thread_states.hpp"
 #include "agent/streams/terminal_size.hpp"
-#include "base/bounded_write.hpp"
 #include "base/no_descriptor.hpp"
-#include "base/printable.hpp"
 #include "base/signals.hpp"
 
 namespace ddprun::agent {
 
-using namespace std::chrono_literals;
-
 namespace {
-
-constexpr auto kNoticeLimit = 500ms;
-constexpr auto kScreenLimit = 200ms;  // for a change of what the terminal shows
 
 std::vector<int> wanted_signals(const AgentConfig& config) {
   std::vector<int> signals = config.stop.signals;
@@ -43,6 +35,10 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
     : config_(config),
       link_(std::move(link)),
       scheduler_(std::move(scheduler)),
+      output_(context_, config,
+              [this](const std::string& why) {
+                handle(CannotGoOn{"the workers' output cannot be read: " + why});
+              }),
       machine_(config),
       timer_(context_, [this] { handle(TimePassed{}); }),
       membership_(make_membership()),
@@ -63,15 +59,13 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});
              }),
-      quiet_streams_(
-          context_, [this](std::vector<OutputSource> sources) { read_output(std::move(sources)); }),
       descendants_(context_, link_.cgroup(),
                    {[this](const std::string& line) { notice(line); },
                     [this](pid_t pid) { shared_memory_.note_end(pid); }}) {
   if (config.preflight)
     preflight_.emplace(
         context_, user, *config.preflight,
-        Preflight::Events{[this](const std::string& line) { say(line); },
+        Preflight::Events{[this](const std::string& line) { output_.say(line); },
                           [this](CheckEnded ended) { end_check(std::move(ended)); }});
   if (!config.claimed_gpus.empty())
     gpu_wait_.emplace(context_, user, config.claimed_gpus,
@@ -109,7 +103,7 @@ NodeLink::Events Agent::link_events() {
 const AgentResult& Agent::run() {
   // For the store's clients and the workers' streams; workers get the user's own limit back.
   open_files_ = open_files_for(config_, raise_open_files_limit());
-  log_through([this](const std::string& line) { log(line); }, config_.log_level);
+  log_through([this](const std::string& line) { output_.log(line); }, config_.log_level);
   if (const ErrorCode failed =
           signals_.start(link_, scheduler_ ? std::move(scheduler_->pidfd) : UniqueFd());
       failed && open_files_.problem.empty())
@@ -153,18 +147,15 @@ void Agent::hear(proto::MembershipMessage message) {
 
 void Agent::on_signal(const warden::SignalRecord& record) {
   const auto& forward = config_.stop.forward_signals;
-  if (record.signal == SIGWINCH && output_) {
-    quiet_streams_.hand_over();
-    output_->resize(Clock::now() + kScreenLimit);  // before the workers look
-  }
+  if (record.signal == SIGWINCH) output_.resize();  // before the workers look
   if (record.signal == SIGWINCH ||
       std::find(forward.begin(), forward.end(), record.signal) != forward.end()) {
     signal_workers(record.signal);
-  } else if (waits_for_reader_) {
+  } else if (output_.waits_for_reader()) {
     if (record.signal == SIGTSTP) {
       link_.workers_paused();
     } else if (record.signal != SIGCONT) {
-      waits_for_reader_ = false;
+      output_.stop_waiting();
     }
   } else if (!waits_for_front(record.signal)) {
     const int signal = record.signal == SIGTTIN ? SIGCONT : record.signal;
@@ -191,14 +182,14 @@ void Agent::on_scheduler_end() {
       fmt::format("{} (pid {}), which has started ddprun here, is gone, and with it whatever "
                   "could end this job",
                   scheduler_->name, scheduler_->pid));
-  waits_for_reader_ = false;
+  output_.stop_waiting();
   handle(JobSignal{SIGTERM, std::chrono::nanoseconds(monotonic_ns())});
 }
 
 void Agent::obey(Send& action) {
   if (auto* done = std::get_if<proto::WorkersDone>(&action.message)) {
     link_.lease(std::nullopt);
-    done->losses = losses();
+    done->losses = {output_.dropped_bytes(), descendants_.unkillable()};
   }
   if (std::holds_alternative<proto::WorkerFailed>(action.message))
     return membership_->send(std::move(action.message), machine_.round()->started_at);
@@ -224,7 +215,7 @@ void Agent::obey(const EndWithin& action) { link_.ends_within(action.limit); }
 void Agent::obey(const PauseJob&) {
   signal_workers(SIGSTOP);
   watch_.pause();
-  if (output_) output_->pause(Clock::now() + kScreenLimit);
+  output_.pause();
   if (timers_) timers_->pause();
   link_.workers_paused();
 }
@@ -232,21 +223,8 @@ void Agent::obey(const PauseJob&) {
 void Agent::obey(const ResumeJob& action) {
   if (action.workers) signal_workers(SIGCONT);
   watch_.resume();
-  if (output_) output_->resume();
+  output_.resume();
   if (timers_) timers_->resume();
-}
-
-void Agent::notice(const std::string& line) { say("ddprun: " + line); }
-
-void Agent::say(const std::string& line) {
-  const std::string text = printable(line);
-  if (!output_ || !output_->say(text)) write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
-}
-
-/// From any thread.
-void Agent::log(const std::string& line) {
-  if (std::this_thread::get_id() == thread_) return notice(line);
-  asio::post(context_, [this, line] { notice(line); });
 }
 
 void Agent::linger() {

@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -22,20 +21,19 @@
 #include "agent/control/deadline_timer.hpp"
 #include "agent/control/descendants.hpp"
 #include "agent/control/gpu_wait.hpp"
+#include "agent/control/job_output.hpp"
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
 #include "agent/control/membership_link.hpp"
 #include "agent/control/node_link.hpp"
 #include "agent/control/node_machine.hpp"
 #include "agent/control/preflight.hpp"
-#include "agent/control/quiet_streams.hpp"
 #include "agent/control/round_failures.hpp"
 #include "agent/control/round_store.hpp"
 #include "agent/control/shared_memory_cleanup.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
 #include "agent/progress/timer_file.hpp"
-#include "agent/streams/worker_output.hpp"
 #include "agent/workers/open_files.hpp"
 #include "agent/workers/worker_starter.hpp"
 
@@ -50,8 +48,6 @@ struct RoundHandles {
   std::chrono::system_clock::time_point wall_started_at = std::chrono::system_clock::now();
   // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
-  // How long the exits of this round may still wait for the log thread, all together.
-  Clock::duration catch_up_left = std::chrono::milliseconds(200);
 };
 
 class Agent {
@@ -104,17 +100,14 @@ class Agent {
   void obey(EndJob& action);
 
   void watch_timers();
-  std::string prepare_output();
   std::unique_ptr<MembershipLink> make_membership();
   [[nodiscard]] NodeLink::Events link_events();
-  void read_output(std::vector<OutputSource> sources);
   StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
   void count_memory_kills();
   void signal_workers(int signal);
   void write_stop_reasons(StopReason reason) const;
   void kill_for_the_fence();
   proto::Stopped gather_evidence();
-  [[nodiscard]] proto::Losses losses() const;
   void keep_error_files(const proto::Stopped& stopped);
   void add_still_running(proto::Stopped& stopped, const ProgressPages& pages) const;
   void add_slowest(proto::Stopped& stopped);
@@ -127,20 +120,16 @@ class Agent {
   void summarize_round();
   void describe_last_round();
   [[nodiscard]] std::chrono::milliseconds end_limit() const;
-  void end_output(proto::Finished::Outcome outcome);
-  bool wait_for_reader();
   void describe_culprit_output(const proto::Verdict& verdict);
   void end_check(CheckEnded ended);
-  void notice(const std::string& line);
-  void say(const std::string& line);
-  void log(const std::string& line);
+  void notice(const std::string& line) { output_.notice(line); }
   [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
 
   const AgentConfig& config_;
   warden::WardenLink link_;
   std::optional<machine::Ancestor> scheduler_;
-  const std::thread::id thread_ = std::this_thread::get_id();
   asio::io_context context_{1};
+  JobOutput output_;
   NodeMachine machine_;
   std::deque<NodeEvent> events_;  // the first is being handled
   DeadlineTimer timer_;           // of the machine
@@ -164,11 +153,8 @@ class Agent {
   OpenFiles open_files_;
   RoundStore store_;
   std::optional<RoundHandles> handles_;  // of the machine's round
-  bool waits_for_reader_ = false;        // at the end of the job
-  QuietStreams quiet_streams_;
   Descendants descendants_;
   SharedMemoryCleanup shared_memory_;
-  std::optional<WorkerOutput> output_;
 
   const Clock::time_point started_at_ = Clock::now();
   const std::chrono::system_clock::time_point wall_started_at_ = std::chrono::system_clock::now();

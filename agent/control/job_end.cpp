@@ -5,12 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "agent/control/agent_loop.hpp"
 #include "agent/streams/log_files.hpp"
-#include "base/byte_output.hpp"
 #include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::agent {
@@ -19,27 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kOutputLimit = 2s;  // for the last lines to reach a slow reader
 constexpr auto kReportLimit = 6s;  // for the report to be written
-
-constexpr auto kReaderTurn = 100ms;  // while a slow reader is waited for
-
-struct OwnWrites {
-  bool on_stdout = false;
-  bool on_stderr = false;
-};
-
-/// Where workers write without us.
-OwnWrites own_writes(const AgentConfig& config) {
-  OwnWrites own;
-  for (const WorkerSettings& worker : config.workers) {
-    own.on_stdout = own.on_stdout || worker.standard_output.mode == StreamMode::inherit;
-    own.on_stderr = own.on_stderr || worker.standard_error.mode == StreamMode::inherit;
-  }
-  if (same_output(STDOUT_FILENO, STDERR_FILENO))
-    own.on_stdout = own.on_stderr = own.on_stdout || own.on_stderr;
-  return own;
-}
 
 /// What went wrong stands on stderr rather than on stdout.
 std::string log_with_text(const WorkerLogs& logs) {
@@ -50,17 +28,11 @@ std::string log_with_text(const WorkerLogs& logs) {
   return "";
 }
 
-bool copies_output(const AgentConfig& config) {
-  return std::any_of(config.workers.begin(), config.workers.end(), [](const auto& worker) {
-    return worker.standard_error.mode == StreamMode::copy;
-  });
-}
-
 }  // namespace
 
 /// After it the warden ends us, unless it is told again that there is still something to do.
 std::chrono::milliseconds Agent::end_limit() const {
-  return config_.stop.kill_timeout + 2 * kOutputLimit + kReportLimit;
+  return config_.stop.kill_timeout + 2 * JobOutput::kWriteLimit + kReportLimit;
 }
 
 void Agent::obey(EndJob& action) {
@@ -85,7 +57,11 @@ void Agent::obey(EndJob& action) {
   const bool no_cgroup =
       config_.containment == machine::ContainmentLevel::cgroup && link_.cgroup() == nullptr;
   result_.containment = no_cgroup ? machine::ContainmentLevel::tree : config_.containment;
-  end_output(action.finished.outcome);
+  output_.end(action.finished.outcome == proto::Finished::Outcome::cancelled,
+              [this] { link_.ends_within(end_limit()); });
+  result_.dropped_bytes = output_.dropped_bytes();
+  result_.stdout_unfinished = output_.unfinished_line(false);
+  result_.stderr_unfinished = output_.unfinished_line(true);
   proto::Finished& finished = action.finished;
   if (finished.verdict) describe_culprit_output(*finished.verdict);
   result_.dropped_bytes += finished.losses.dropped_bytes;
@@ -104,36 +80,6 @@ void Agent::obey(EndJob& action) {
   context_.stop();
 }
 
-void Agent::end_output(proto::Finished::Outcome outcome) {
-  if (output_) {
-    auto limit = Clock::now() + kOutputLimit;
-    quiet_streams_.end();
-    output_->drain(limit);
-    if (outcome != proto::Finished::Outcome::cancelled)
-      limit = Clock::now() + (wait_for_reader() ? kOutputLimit : 0s);
-    output_->flush(limit);
-    result_.dropped_bytes = output_->dropped_bytes();
-    result_.output_refusal = output_->refusal();
-  }
-  const OwnWrites own = own_writes(config_);
-  if (!own.on_stdout) result_.stdout_unfinished = output_ && output_->unfinished_line(false);
-  if (!own.on_stderr) result_.stderr_unfinished = output_ && output_->unfinished_line(true);
-}
-
-/// For as long as the reader is not stuck. A copy has no such limit: a worker that wrote to a slow
-/// reader itself would still run. A signal that ends the job ends the wait, too; then false.
-bool Agent::wait_for_reader() {
-  const bool has_no_limit = copies_output(config_) && config_.logs.policy == LogPolicy::block;
-  waits_for_reader_ = true;
-  bool shown = output_->shown_by(Clock::now() + kReaderTurn);
-  while (!shown && waits_for_reader_ && (has_no_limit || output_->reader_is_slow(Clock::now()))) {
-    link_.ends_within(end_limit());
-    context_.run_one_for(kReaderTurn);
-    shown = output_->shown_by(Clock::now());
-  }
-  return std::exchange(waits_for_reader_, false);
-}
-
 /// What the user has seen of it.
 void Agent::describe_culprit_output(const proto::Verdict& verdict) {
   result_.culprit_is_here = verdict.culprit.agent == membership_->own_id();
@@ -144,12 +90,13 @@ void Agent::describe_culprit_output(const proto::Verdict& verdict) {
   const StreamMode out_mode = worker.standard_output.mode;
   const bool shows_out_lines = worker.standard_output.to_console &&
                                (out_mode == StreamMode::pty || out_mode == StreamMode::pipe);
+  const WorkerOutput* const output = output_.of_workers();
   // Its stdout, and other nodes, may have written to the same place since.
   const bool through_ssh = config_.rendezvous && !config_.rendezvous->socket.empty();
   const bool may_be_above =
       !through_ssh && (mode != StreamMode::copy || (result_.nodes == 1 && !shows_out_lines));
   result_.last_lines_seen =
-      may_be_above && output_ && output_->last_lines_in_sight(result_.round, local_rank);
+      may_be_above && output != nullptr && output->last_lines_in_sight(result_.round, local_rank);
   if (static_cast<std::size_t>(local_rank) < result_.logs.size())
     result_.culprit_log = log_with_text(result_.logs[static_cast<std::size_t>(local_rank)]);
   result_.culprit_output_above = mode == StreamMode::inherit;

@@ -1,6 +1,5 @@
 // How a round starts on this node: its place is prepared, its workers start and are watched.
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 
 #include <fmt/format.h>
@@ -8,7 +7,6 @@
 
 #include "agent/control/agent_loop.hpp"
 #include "base/no_descriptor.hpp"
-#include "base/start_thread.hpp"
 #include "machine/cgroups/memory_kills.hpp"
 #include "machine/processes/exec_error.hpp"
 
@@ -21,14 +19,11 @@ namespace {
 constexpr auto kMemoryCountAfter = 50ms;
 constexpr auto kCheckKillLimit = 400ms;  // for what a check has left; keep-alives wait meanwhile
 
-std::string why_not_read(const ErrorCode& refused) {
-  return refused.value() == EAGAIN ? why_no_thread(refused) : why_no_descriptor(refused);
-}
-
 }  // namespace
 
 void Agent::obey(const Prepare&) {
-  std::string problem = prepare_output();
+  std::string problem = open_files_.problem;
+  if (problem.empty()) problem = output_.prepare();
   if (problem.empty()) problem = store_.prepare();
   store_.warn_of_few_files();
   const RoundStore::Place place = store_.place();
@@ -49,17 +44,6 @@ void Agent::end_check(CheckEnded ended) {
   handle(std::move(ended));
 }
 
-/// Before the first worker, so that no descriptor is missing in the middle; the thread starts after
-/// them. Empty, or why the job can't be run.
-std::string Agent::prepare_output() {
-  if (!open_files_.problem.empty() || output_ || !reads_output(config_)) return open_files_.problem;
-  output_.emplace(
-      OutputSettings{.policy = config_.logs.policy, .bar_interval = config_.logs.bar_interval});
-  if (output_->usable()) return "";
-  output_.reset();
-  return "cannot read the workers' output: too few open files; raise the limit (ulimit -n)";
-}
-
 void Agent::obey(const StartWorkers&) {
   const NodeRound& round = *machine_.round();
   if (nodes_ != nullptr) nodes_->keep_lease();
@@ -77,11 +61,10 @@ void Agent::obey(const StartWorkers&) {
   const ErrorCode no_store = store_.offer(round.round.group_rank == 0);
   if (!memory_kills_) count_memory_kills();
   watch_.begin(round.round, round.group, sources);
-  ErrorCode refused;
-  if (!sources.empty()) refused = quiet_streams_.watch(std::move(sources));
+  const std::string unreadable = output_.watch(std::move(sources));
   handle(std::move(started));
-  if (refused) {
-    handle(CannotGoOn{"the workers' output cannot be read: " + why_not_read(refused)});
+  if (!unreadable.empty()) {
+    handle(CannotGoOn{"the workers' output cannot be read: " + unreadable});
   } else if (no_store) {
     handle(CannotGoOn{"the workers have no store: " + why_no_descriptor(no_store)});
   }
@@ -112,11 +95,6 @@ StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sou
     }
   }
   return {process->pid, Clock::now(), ""};
-}
-
-void Agent::read_output(std::vector<OutputSource> sources) {
-  if (const ErrorCode refused = output_->add(std::move(sources)))
-    handle(CannotGoOn{"the workers' output cannot be read: " + why_not_read(refused)});
 }
 
 /// A start is too short for that: no process fills a machine's memory in so little time.

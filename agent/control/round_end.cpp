@@ -16,12 +16,8 @@
 
 namespace ddprun::agent {
 
-using namespace std::chrono_literals;
-
 namespace {
 
-constexpr auto kLastWordsLimit = 200ms;  // for the streams of dead workers to end
-constexpr auto kBusyThreadLimit = 2s;    // for the log thread to read what is in them
 constexpr std::size_t kFirstRoundsKept = 10;
 constexpr std::size_t kLastRoundsKept = 90;
 
@@ -50,7 +46,7 @@ void Agent::obey(const ReportRound&) {
   summarize_round();
   proto::Stopped stopped = gather_evidence();
   remove_round_files(config_, round.round);
-  stopped.losses = losses();
+  stopped.losses = {output_.dropped_bytes(), descendants_.unkillable()};
   if (config_.rendezvous) add_slowest(stopped);
   result_.rounds.back().furthest_step = stopped.furthest_step;
   membership_->send(std::move(stopped), round.started_at);
@@ -58,10 +54,6 @@ void Agent::obey(const ReportRound&) {
   shared_memory_.end_round(workers());
   asio::post(context_,
              [this] { in_turns(context_, [this] { return shared_memory_.remove_next(); }); });
-}
-
-proto::Losses Agent::losses() const {
-  return {output_ ? output_->dropped_bytes() : 0, descendants_.unkillable()};
 }
 
 /// What workers wrote last may still be on its way to us.
@@ -75,11 +67,7 @@ proto::Stopped Agent::gather_evidence() {
         return !worker.error.empty() || (worker.exit && !worker.exit->success());
       });
   if (!failed) return stopped;
-  if (output_) {
-    quiet_streams_.look();
-    output_->drain(Clock::now() + kLastWordsLimit);  // in vain where an escaped process has a pipe
-    output_->catch_up(Clock::now() + kBusyThreadLimit);
-  }
+  output_.read_to_end();
   result_.full_disk = disk_shortage(config_.log_folder);
   const auto before = memory_kills_;
   memory_kills_ = machine::memory_kill_count();
@@ -88,8 +76,8 @@ proto::Stopped Agent::gather_evidence() {
   stopped.furthest_step = furthest_step(pages);
   stopped.failures =
       failures_of({config_, round.round, workers(), round.started_at, handles_->wall_started_at,
-                   round.stopped_at, round.stop_signal, memory_kill, output_ ? &*output_ : nullptr,
-                   pages, round.hang ? &*round.hang : nullptr});
+                   round.stopped_at, round.stop_signal, memory_kill, output_.of_workers(), pages,
+                   round.hang ? &*round.hang : nullptr});
   if (!stopped.failures.empty()) stopped.program = config_.program;
   add_still_running(stopped, pages);
   if (config_.keep_error_files) keep_error_files(stopped);

@@ -113,15 +113,10 @@ void Agent::on_worker_exit(std::size_t local_rank) {
                       .exit = reaped->exit,
                       .used = reaped->used,
                       .at = now};
-  if (output_ && !reaped->exit.success() && !round.group.stopping()) {
+  if (!reaped->exit.success() && !round.group.stopping()) {
     // Before the others are stopped for it: an exception that is read after that counts as a
-    // consequence of the stop, and its worker could not be the culprit. Many may exit at once, so
-    // there is one limit for all.
-    const auto begun = Clock::now();
-    quiet_streams_.look();
-    output_->catch_up(begun + handles_->catch_up_left);
-    handles_->catch_up_left -= std::min(handles_->catch_up_left, Clock::now() - begun);
-    const std::string message = output_->signs(round.round.number, exited.local_rank).message();
+    // consequence of the stop, and its worker could not be the culprit.
+    const std::string message = output_.last_message(round.round.number, exited.local_rank);
     exited.lost_a_peer = !victim_phrase(message).empty();
     exited.timed_out = is_time_out(message);
   }

@@ -1,0 +1,148 @@
+#include "agent/control/job_output.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "agent/workers/open_files.hpp"
+#include "base/bounded_write.hpp"
+#include "base/byte_output.hpp"
+#include "base/no_descriptor.hpp"
+#include "base/printable.hpp"
+#include "base/start_thread.hpp"
+
+namespace ddprun::agent {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr auto kNoticeLimit = 500ms;
+constexpr auto kScreenLimit = 200ms;     // for a change of what the terminal shows
+constexpr auto kCatchUpLimit = 200ms;    // for the log thread to read the last words of workers
+constexpr auto kLastWordsLimit = 200ms;  // for the streams of dead workers to end
+constexpr auto kBusyThreadLimit = 2s;    // for the log thread to read what is in them
+constexpr auto kReaderTurn = 100ms;      // while a slow reader is waited for
+
+std::string why_not_read(const ErrorCode& refused) {
+  return refused.value() == EAGAIN ? why_no_thread(refused) : why_no_descriptor(refused);
+}
+
+bool copies_output(const AgentConfig& config) {
+  return std::any_of(config.workers.begin(), config.workers.end(), [](const auto& worker) {
+    return worker.standard_error.mode == StreamMode::copy;
+  });
+}
+
+}  // namespace
+
+JobOutput::JobOutput(boost::asio::io_context& context, const AgentConfig& config,
+                     std::function<void(const std::string& why)> failed)
+    : context_(context),
+      config_(config),
+      failed_(std::move(failed)),
+      quiet_streams_(context,
+                     [this](std::vector<OutputSource> sources) { read(std::move(sources)); }) {}
+
+std::string JobOutput::prepare() {
+  if (output_ || !reads_output(config_)) return "";
+  output_.emplace(
+      OutputSettings{.policy = config_.logs.policy, .bar_interval = config_.logs.bar_interval});
+  if (output_->usable()) return "";
+  output_.reset();
+  return "cannot read the workers' output: too few open files; raise the limit (ulimit -n)";
+}
+
+std::string JobOutput::watch(std::vector<OutputSource> sources) {
+  catch_up_left_ = kCatchUpLimit;
+  if (sources.empty()) return "";
+  const ErrorCode refused = quiet_streams_.watch(std::move(sources));
+  return refused ? why_not_read(refused) : "";
+}
+
+void JobOutput::read(std::vector<OutputSource> sources) {
+  if (const ErrorCode refused = output_->add(std::move(sources))) failed_(why_not_read(refused));
+}
+
+void JobOutput::say(const std::string& line) {
+  const std::string text = printable(line);
+  if (!output_ || !output_->say(text)) write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
+}
+
+void JobOutput::log(const std::string& line) {
+  if (std::this_thread::get_id() == thread_) return notice(line);
+  boost::asio::post(context_, [this, line] { notice(line); });
+}
+
+void JobOutput::resize() {
+  if (!output_) return;
+  quiet_streams_.hand_over();
+  output_->resize(Clock::now() + kScreenLimit);
+}
+
+void JobOutput::pause() {
+  if (output_) output_->pause(Clock::now() + kScreenLimit);
+}
+
+void JobOutput::resume() {
+  if (output_) output_->resume();
+}
+
+std::string JobOutput::last_message(proto::RoundNumber round, int local_rank) {
+  if (!output_) return "";
+  const auto begun = Clock::now();
+  quiet_streams_.look();
+  output_->catch_up(begun + catch_up_left_);
+  catch_up_left_ -= std::min(catch_up_left_, Clock::now() - begun);
+  return output_->signs(round, local_rank).message();
+}
+
+void JobOutput::read_to_end() {
+  if (!output_) return;
+  quiet_streams_.look();
+  output_->drain(Clock::now() + kLastWordsLimit);  // in vain where an escaped process has a pipe
+  output_->catch_up(Clock::now() + kBusyThreadLimit);
+}
+
+void JobOutput::end(bool cancelled, const std::function<void()>& still_ending) {
+  if (!output_) return;
+  auto limit = Clock::now() + kWriteLimit;
+  quiet_streams_.end();
+  output_->drain(limit);
+  if (!cancelled) limit = Clock::now() + (wait_for_reader(still_ending) ? kWriteLimit : 0s);
+  output_->flush(limit);
+}
+
+/// For as long as the reader is not stuck. A copy has no such limit: a worker that wrote to a slow
+/// reader itself would still run. A signal that ends the job ends the wait, too; then false.
+bool JobOutput::wait_for_reader(const std::function<void()>& still_ending) {
+  const bool has_no_limit = copies_output(config_) && config_.logs.policy == LogPolicy::block;
+  waits_for_reader_ = true;
+  bool shown = output_->shown_by(Clock::now() + kReaderTurn);
+  while (!shown && waits_for_reader_ && (has_no_limit || output_->reader_is_slow(Clock::now()))) {
+    still_ending();
+    context_.run_one_for(kReaderTurn);
+    shown = output_->shown_by(Clock::now());
+  }
+  return std::exchange(waits_for_reader_, false);
+}
+
+std::optional<bool> JobOutput::unfinished_line(bool standard_error) const {
+  bool writes_stdout = false;  // without us
+  bool writes_stderr = false;
+  for (const WorkerSettings& worker : config_.workers) {
+    writes_stdout = writes_stdout || worker.standard_output.mode == StreamMode::inherit;
+    writes_stderr = writes_stderr || worker.standard_error.mode == StreamMode::inherit;
+  }
+  if (same_output(STDOUT_FILENO, STDERR_FILENO))
+    writes_stdout = writes_stderr = writes_stdout || writes_stderr;
+  if (standard_error ? writes_stderr : writes_stdout) return std::nullopt;
+  return output_ && output_->unfinished_line(standard_error);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,80 @@
+// What workers print, as the control thread uses it, and our own lines between the workers'.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "agent/config.hpp"
+#include "agent/control/quiet_streams.hpp"
+#include "agent/streams/worker_output.hpp"
+
+namespace ddprun::agent {
+
+class JobOutput {
+ public:
+  /// How long the last lines may take to reach a reader that does not read.
+  static constexpr std::chrono::seconds kWriteLimit{2};
+
+  /// The configuration is borrowed. `failed`: the workers' output cannot be read, and why.
+  JobOutput(boost::asio::io_context& context, const AgentConfig& config,
+            std::function<void(const std::string& why)> failed);
+
+  /// Before the first worker, so that no descriptor is missing in the middle; the thread starts
+  /// after them. Empty, or why the job can't be run.
+  std::string prepare();
+  /// The workers of a round have been started. Empty, or why their streams cannot be read.
+  std::string watch(std::vector<OutputSource> sources);
+
+  /// A line on stderr.
+  void say(const std::string& line);
+  void notice(const std::string& line) { say("ddprun: " + line); }
+  /// From any thread.
+  void log(const std::string& line);
+
+  /// The terminal has another size. Returns when it has reached the workers' pseudo-terminals.
+  void resize();
+  /// The shell takes the terminal. Returns when it can.
+  void pause();
+  void resume();
+
+  /// The last words of a worker that has just failed. Waits until they are read, but for all
+  /// workers of a round no longer than 200 ms.
+  std::string last_message(proto::RoundNumber round, int local_rank);
+  /// All workers have ended: waits until what they wrote is read.
+  void read_to_end();
+  /// The job is over: writes the rest. A reader of ours that is slow, and not stuck, is waited for
+  /// unless the job was cancelled; meanwhile the context runs, and `still_ending` is called.
+  void end(bool cancelled, const std::function<void()>& still_ending);
+  [[nodiscard]] bool waits_for_reader() const { return waits_for_reader_; }
+  void stop_waiting() { waits_for_reader_ = false; }
+
+  [[nodiscard]] std::uint64_t dropped_bytes() const {
+    return output_ ? output_->dropped_bytes() : 0;
+  }
+  /// As in AgentResult.
+  [[nodiscard]] std::optional<bool> unfinished_line(bool standard_error) const;
+  /// Null: nothing of it goes through us.
+  [[nodiscard]] const WorkerOutput* of_workers() const { return output_ ? &*output_ : nullptr; }
+
+ private:
+  void read(std::vector<OutputSource> sources);
+  bool wait_for_reader(const std::function<void()>& still_ending);
+
+  boost::asio::io_context& context_;
+  const AgentConfig& config_;
+  const std::function<void(const std::string&)> failed_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::optional<WorkerOutput> output_;
+  QuietStreams quiet_streams_;
+  std::chrono::steady_clock::duration catch_up_left_{0};  // for workers of the round
+  bool waits_for_reader_ = false;
+};
+
+}  // namespace ddprun::agent
