@@ -54,7 +54,6 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
           context_, config, user,
           {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
       memory_timer_(context_),
-      chaos_timer_(context_, [this] { on_chaos(); }),
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});
@@ -71,7 +70,11 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
     gpu_wait_.emplace(context_, user, config.claimed_gpus,
                       GpuWait::Events{[this](const std::string& line) { notice(line); },
                                       [this] { handle(GpusAwaited{}); }});
-  if (config.chaos) chaos_.emplace(*config.chaos);
+  if (config.chaos)
+    chaos_.emplace(
+        context_, *config.chaos, machine_, nodes_,
+        ChaosStrikes::Events{[this](const std::string& line) { notice(line); },
+                             [this](const std::string& problem) { handle(CannotGoOn{problem}); }});
 }
 
 std::unique_ptr<MembershipLink> Agent::make_membership() {
@@ -138,7 +141,7 @@ void Agent::handle(NodeEvent event) {
       std::visit([this](auto& specific) { obey(specific); }, action);
   }
   timer_.follow(machine_.deadline());
-  if (chaos_) follow_chaos();
+  if (chaos_) chaos_->follow();
 }
 
 void Agent::hear(proto::MembershipMessage message) {

@@ -17,7 +17,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/agent.hpp"
-#include "agent/chaos/chaos.hpp"
+#include "agent/control/chaos_strikes.hpp"
 #include "agent/control/deadline_timer.hpp"
 #include "agent/control/descendants.hpp"
 #include "agent/control/gpu_wait.hpp"
@@ -69,10 +69,6 @@ class Agent {
   void on_worker_exit(std::size_t local_rank);
   void on_timer(const ExpiredTimer& timer);
   void stop_for(const ExpiredTimer& timer, const std::vector<machine::ProcessEntry>& all);
-  void follow_chaos();
-  void on_chaos();
-  void strike_worker(const ChaosStrike& strike, int local_rank);
-  void strike_service(const ChaosStrike& strike);
   void reap_strangers();
   void hear(proto::MembershipMessage message);
   [[noreturn]] void die_with_warden();
@@ -146,9 +142,8 @@ class Agent {
   asio::steady_timer memory_timer_;
   std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked
   std::optional<JobSocket> socket_;
-  std::optional<TimerFile> timers_;  // none: they are not watched
-  std::optional<Chaos> chaos_;       // none: nothing is broken on purpose
-  DeadlineTimer chaos_timer_;
+  std::optional<TimerFile> timers_;    // none: they are not watched
+  std::optional<ChaosStrikes> chaos_;  // none: nothing is broken on purpose
 
   OpenFiles open_files_;
   RoundStore store_;
