@@ -47,20 +47,17 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
           context_, wanted_signals(config),
           {[this](const warden::SignalRecord& record) { on_signal(record); },
            [this] { on_child(); }, [this] { die_with_warden(); }, [this] { on_scheduler_end(); }}),
-      watch_(context_, config, user,
-             {[this](const std::string& line) { notice(line); },
-              [this](FoundHang found) { handle(std::move(found)); }}),
-      suspects_(
-          context_, config, user,
-          {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
-      memory_timer_(context_),
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});
              }),
       descendants_(context_, link_.cgroup(),
                    {[this](const std::string& line) { notice(line); },
-                    [this](pid_t pid) { shared_memory_.note_end(pid); }}) {
+                    [this](pid_t pid) { shared_memory_.note_end(pid); }}),
+      watches_(context_, config, user, machine_, descendants_,
+               {[this](const std::string& line) { notice(line); },
+                [this](FoundHang found) { handle(std::move(found)); },
+                [this] { handle(SuspectsSeen{}); }}) {
   if (config.preflight)
     preflight_.emplace(
         context_, user, *config.preflight,
@@ -118,7 +115,7 @@ const AgentResult& Agent::run() {
   } else {
     spdlog::info("no job socket: {}", socket.error().message());
   }
-  watch_timers();
+  watches_.start();
   if (nodes_ != nullptr) {
     nodes_->start(connection_shares(config_, open_files_));
   } else {
@@ -201,33 +198,24 @@ void Agent::obey(Send& action) {
 
 void Agent::obey(const Notice& action) { notice(action.line); }
 
-void Agent::obey(const StopWatching&) {
-  slowest_ = watch_.slowest(machine_.round()->started_at);
-  watch_.stop();
-  suspects_.stop();
-  if (timers_) timers_->clear();
-}
+void Agent::obey(const StopWatching&) { watches_.end_round(); }
 
-void Agent::obey(const LookAtSuspects& action) {
-  suspects_.timed_out(machine_.round()->round, machine_.round()->group, action.local_rank);
-}
+void Agent::obey(const LookAtSuspects& action) { watches_.look_at_suspects(action.local_rank); }
 
 void Agent::obey(const EndWithin& action) { link_.ends_within(action.limit); }
 
 /// The workers first; the warden, which the shell looks at, when they are.
 void Agent::obey(const PauseJob&) {
   signal_workers(SIGSTOP);
-  watch_.pause();
+  watches_.pause();
   output_.pause();
-  if (timers_) timers_->pause();
   link_.workers_paused();
 }
 
 void Agent::obey(const ResumeJob& action) {
   if (action.workers) signal_workers(SIGCONT);
-  watch_.resume();
+  watches_.resume();
   output_.resume();
-  if (timers_) timers_->resume();
 }
 
 void Agent::linger() {

@@ -14,7 +14,6 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "agent/agent.hpp"
 #include "agent/control/chaos_strikes.hpp"
@@ -31,9 +30,7 @@
 #include "agent/control/round_failures.hpp"
 #include "agent/control/round_store.hpp"
 #include "agent/control/shared_memory_cleanup.hpp"
-#include "agent/progress/round_watch.hpp"
-#include "agent/progress/suspect_watch.hpp"
-#include "agent/progress/timer_file.hpp"
+#include "agent/control/worker_watches.hpp"
 #include "agent/workers/open_files.hpp"
 #include "agent/workers/worker_starter.hpp"
 
@@ -67,8 +64,6 @@ class Agent {
   void on_scheduler_end();
   void on_child();
   void on_worker_exit(std::size_t local_rank);
-  void on_timer(const ExpiredTimer& timer);
-  void stop_for(const ExpiredTimer& timer, const std::vector<machine::ProcessEntry>& all);
   void reap_strangers();
   void hear(proto::MembershipMessage message);
   [[noreturn]] void die_with_warden();
@@ -95,11 +90,9 @@ class Agent {
   void obey(const ResumeJob& action);
   void obey(EndJob& action);
 
-  void watch_timers();
   std::unique_ptr<MembershipLink> make_membership();
   [[nodiscard]] NodeLink::Events link_events();
   StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
-  void count_memory_kills();
   void signal_workers(int signal);
   void write_stop_reasons(StopReason reason) const;
   void kill_for_the_fence();
@@ -136,19 +129,14 @@ class Agent {
   JobSignals signals_;
   std::optional<GpuWait> gpu_wait_;     // none: no GPUs are claimed
   std::optional<Preflight> preflight_;  // none: this node takes part without a check
-  RoundWatch watch_;
-  SuspectWatch suspects_;
-  std::optional<proto::SlowestWorker> slowest_;  // when the round was stopped
-  asio::steady_timer memory_timer_;
-  std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked
   std::optional<JobSocket> socket_;
-  std::optional<TimerFile> timers_;    // none: they are not watched
   std::optional<ChaosStrikes> chaos_;  // none: nothing is broken on purpose
 
   OpenFiles open_files_;
   RoundStore store_;
   std::optional<RoundHandles> handles_;  // of the machine's round
   Descendants descendants_;
+  WorkerWatches watches_;
   SharedMemoryCleanup shared_memory_;
 
   const Clock::time_point started_at_ = Clock::now();

@@ -36,7 +36,7 @@ std::chrono::milliseconds Agent::end_limit() const {
 }
 
 void Agent::obey(EndJob& action) {
-  if (timers_) timers_->remove();
+  watches_.remove_timers();
   descendants_.end_turns();  // a turn that kills leftovers would find those that are named already
   link_.ends_within(end_limit());
   if (machine::has_children() && descendants_.unkillable().empty())

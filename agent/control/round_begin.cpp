@@ -7,7 +7,6 @@
 
 #include "agent/control/agent_loop.hpp"
 #include "base/no_descriptor.hpp"
-#include "machine/cgroups/memory_kills.hpp"
 #include "machine/processes/exec_error.hpp"
 
 namespace ddprun::agent {
@@ -16,7 +15,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kMemoryCountAfter = 50ms;
 constexpr auto kCheckKillLimit = 400ms;  // for what a check has left; keep-alives wait meanwhile
 
 }  // namespace
@@ -48,7 +46,6 @@ void Agent::obey(const StartWorkers&) {
   const NodeRound& round = *machine_.round();
   if (nodes_ != nullptr) nodes_->keep_lease();
   if (result_.rounds.empty() && !config_.start_note.empty()) notice(config_.start_note);
-  suspects_.forget();
   if (round.round.last_culprit && !result_.rounds.empty())
     result_.rounds.back().culprit = round.round.last_culprit;
   handles_.emplace();
@@ -59,8 +56,7 @@ void Agent::obey(const StartWorkers&) {
   for (std::size_t i = 0; i < config_.workers.size(); ++i)
     started.workers.push_back(start_worker(static_cast<int>(i), sources));
   const ErrorCode no_store = store_.offer(round.round.group_rank == 0);
-  if (!memory_kills_) count_memory_kills();
-  watch_.begin(round.round, round.group, sources);
+  watches_.begin_round(sources);
   const std::string unreadable = output_.watch(std::move(sources));
   handle(std::move(started));
   if (!unreadable.empty()) {
@@ -95,14 +91,6 @@ StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sou
     }
   }
   return {process->pid, Clock::now(), ""};
-}
-
-/// A start is too short for that: no process fills a machine's memory in so little time.
-void Agent::count_memory_kills() {
-  memory_timer_.expires_after(kMemoryCountAfter);
-  memory_timer_.async_wait([this](ErrorCode ec) {
-    if (!ec && !memory_kills_) memory_kills_ = machine::memory_kill_count();
-  });
 }
 
 }  // namespace ddprun::agent

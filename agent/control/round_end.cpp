@@ -12,7 +12,6 @@
 #include "agent/evidence/error_file.hpp"
 #include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
-#include "machine/cgroups/memory_kills.hpp"
 
 namespace ddprun::agent {
 
@@ -24,8 +23,7 @@ constexpr std::size_t kLastRoundsKept = 90;
 }  // namespace
 
 void Agent::obey(const LookForLeftovers&) {
-  watch_.stop();  // a helper of ours is nothing that workers left
-  suspects_.stop();
+  watches_.stop();  // a helper of ours is nothing that workers left
   reap_strangers();
   handle(LeftoversSeen{machine::has_children()});
 }
@@ -69,9 +67,7 @@ proto::Stopped Agent::gather_evidence() {
   if (!failed) return stopped;
   output_.read_to_end();
   result_.full_disk = disk_shortage(config_.log_folder);
-  const auto before = memory_kills_;
-  memory_kills_ = machine::memory_kill_count();
-  const bool memory_kill = before && memory_kills_ && *memory_kills_ > *before;
+  const bool memory_kill = watches_.take_memory_kill();
   const auto pages = read_progress_pages(config_, round.round);
   stopped.furthest_step = furthest_step(pages);
   stopped.failures =
@@ -106,7 +102,7 @@ void Agent::add_ended(proto::Stopped& stopped) const {
 
 /// Adds workers that did nothing but obey, and the stacks of those that were suspected meanwhile.
 void Agent::add_still_running(proto::Stopped& stopped, const ProgressPages& pages) const {
-  const auto& stacks = suspects_.stacks();
+  const auto& stacks = watches_.stacks();
   for (std::size_t i = 0; i < workers().size(); ++i) {
     const int local_rank = static_cast<int>(i);
     const auto taken = stacks.find(local_rank);
@@ -127,7 +123,7 @@ void Agent::add_still_running(proto::Stopped& stopped, const ProgressPages& page
 
 /// It was chosen before the stop; how it ended is known only now.
 void Agent::add_slowest(proto::Stopped& stopped) {
-  stopped.slowest = std::exchange(slowest_, std::nullopt);
+  stopped.slowest = watches_.take_slowest();
   if (!stopped.slowest) return;
   proto::WorkerFailure& hang = stopped.slowest->as_hang;
   const WorkerRecord& worker = workers()[static_cast<std::size_t>(hang.local_rank)];

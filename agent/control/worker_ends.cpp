@@ -81,8 +81,7 @@ void Agent::reap_strangers() {
     }
     // Its pidfd is ready too; we come back after it.
     if (worker && !machine_.round()->group.ended()) return;
-    const bool is_ours = worker || watch_.child_ended(info.si_pid) ||
-                         suspects_.child_ended(info.si_pid) ||
+    const bool is_ours = worker || watches_.child_ended(info.si_pid) ||
                          (gpu_wait_ && gpu_wait_->child_ended(info.si_pid)) ||
                          (preflight_ && preflight_->child_ended(info.si_pid));
     if (is_ours) continue;
@@ -104,9 +103,7 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   handles_->exits[local_rank].reset();
   if (!reaped) return;
   shared_memory_.note_end(pid);
-  if (timers_) timers_->worker_ended(pid);
-  watch_.worker_ended(pid);
-  suspects_.worker_ended(pid);
+  watches_.worker_ended(pid);
   spdlog::info("round={} local_rank={} pid={} {}", round.round.number, local_rank, pid,
                describe(reaped->exit));
   WorkerExited exited{.local_rank = static_cast<int>(local_rank),
