@@ -47,6 +47,20 @@ struct RoundHandles {
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
 };
 
+/// When the job began.
+struct JobStart {
+  /// Counted from there, so that a wall clock that is set back moves nothing.
+  [[nodiscard]] std::chrono::system_clock::time_point wall_time_of(Clock::time_point then) const {
+    return wall + std::chrono::duration_cast<std::chrono::system_clock::duration>(then - at);
+  }
+
+  Clock::time_point at = Clock::now();
+  std::chrono::system_clock::time_point wall = std::chrono::system_clock::now();
+};
+
+/// Adds the round, which is over, to those of the report.
+void add_summary(AgentResult& result, const NodeRound& round, const JobStart& start);
+
 class Agent {
  public:
   Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,
@@ -97,19 +111,7 @@ class Agent {
   void write_stop_reasons(StopReason reason) const;
   void kill_for_the_fence();
   proto::Stopped gather_evidence();
-  void keep_error_files(const proto::Stopped& stopped);
-  void add_still_running(proto::Stopped& stopped, const ProgressPages& pages) const;
-  void add_slowest(proto::Stopped& stopped);
-  void add_ended(proto::Stopped& stopped) const;
-  /// Counted from the job's start, so that a wall clock that is set back moves nothing.
-  [[nodiscard]] std::chrono::system_clock::time_point wall_time_of(Clock::time_point at) const {
-    return wall_started_at_ +
-           std::chrono::duration_cast<std::chrono::system_clock::duration>(at - started_at_);
-  }
-  void summarize_round();
-  void describe_last_round();
   [[nodiscard]] std::chrono::milliseconds end_limit() const;
-  void describe_culprit_output(const proto::Verdict& verdict);
   void end_check(CheckEnded ended);
   void notice(const std::string& line) { output_.notice(line); }
   [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
@@ -139,8 +141,7 @@ class Agent {
   WorkerWatches watches_;
   SharedMemoryCleanup shared_memory_;
 
-  const Clock::time_point started_at_ = Clock::now();
-  const std::chrono::system_clock::time_point wall_started_at_ = std::chrono::system_clock::now();
+  const JobStart start_;
   AgentResult result_;
 };
 

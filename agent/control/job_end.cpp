@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kReportLimit = 6s;  // for the report to be written
+constexpr std::size_t kFirstRoundsKept = 10;
+constexpr std::size_t kLastRoundsKept = 90;
 
 /// What went wrong stands on stderr rather than on stdout.
 std::string log_with_text(const WorkerLogs& logs) {
@@ -28,7 +30,66 @@ std::string log_with_text(const WorkerLogs& logs) {
   return "";
 }
 
+/// What the user has seen of it. `output`: null: nothing of it went through us.
+void describe_culprit_output(AgentResult& result, const AgentConfig& config, int local_rank,
+                             const WorkerOutput* output) {
+  const WorkerSettings& worker = config.workers[static_cast<std::size_t>(local_rank)];
+  const StreamMode mode = worker.standard_error.mode;
+  const StreamMode out_mode = worker.standard_output.mode;
+  const bool shows_out_lines = worker.standard_output.to_console &&
+                               (out_mode == StreamMode::pty || out_mode == StreamMode::pipe);
+  // Its stdout, and other nodes, may have written to the same place since.
+  const bool through_ssh = config.rendezvous && !config.rendezvous->socket.empty();
+  const bool may_be_above =
+      !through_ssh && (mode != StreamMode::copy || (result.nodes == 1 && !shows_out_lines));
+  result.last_lines_seen =
+      may_be_above && output != nullptr && output->last_lines_in_sight(result.round, local_rank);
+  if (static_cast<std::size_t>(local_rank) < result.logs.size())
+    result.culprit_log = log_with_text(result.logs[static_cast<std::size_t>(local_rank)]);
+  result.culprit_output_above = mode == StreamMode::inherit;
+  result.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
+}
+
+void describe_last_round(AgentResult& result, const AgentConfig& config, const NodeRound& round,
+                         const JobStart& start) {
+  result.round = round.round.number;
+  result.first_rank = round.round.first_rank;
+  result.nodes = round.round.group_world_size;
+  result.world_size = round.round.world_size;
+  result.store_addr = round.round.master_addr;
+  result.store_port = round.round.master_port;
+  result.started = start.wall_time_of(round.started_at);
+  result.before_last_round = round.started_at - start.at;
+  result.workers = round.group.workers();
+  if (config.log_folder.empty()) return;
+  for (std::size_t i = 0; i < config.workers.size(); ++i) {
+    const auto file = [&](const StreamSettings& stream, bool standard_error) {
+      const bool logged = stream.to_file || stream.mode == StreamMode::file;
+      return logged ? stream_file(config.log_folder, round.round.restart_count, static_cast<int>(i),
+                                  standard_error)
+                    : std::string();
+    };
+    result.logs.push_back({file(config.workers[i].standard_output, false),
+                           file(config.workers[i].standard_error, true)});
+  }
+}
+
 }  // namespace
+
+void add_summary(AgentResult& result, const NodeRound& round, const JobStart& start) {
+  RoundSummary summary;
+  summary.number = round.round.number;
+  summary.restart_count = round.round.restart_count;
+  summary.started = start.wall_time_of(round.started_at);
+  summary.lasted = Clock::now() - round.started_at;
+  summary.end = round.stop ? round.stop->reason : "";
+  // A job that is restarted for weeks must not grow.
+  if (result.rounds.size() == kFirstRoundsKept + kLastRoundsKept) {
+    result.rounds.erase(result.rounds.begin() + kFirstRoundsKept);
+    ++result.rounds_left_out;
+  }
+  result.rounds.push_back(std::move(summary));
+}
 
 /// After it the warden ends us, unless it is told again that there is still something to do.
 std::chrono::milliseconds Agent::end_limit() const {
@@ -46,12 +107,13 @@ void Agent::obey(EndJob& action) {
   if (handles_) {
     link_.lease(std::nullopt);
     shared_memory_.end_round(workers());
-    if (action.round_open) summarize_round();
-    describe_last_round();
+    if (action.round_open) add_summary(result_, *machine_.round(), start_);
+    describe_last_round(result_, config_, *machine_.round(), start_);
+    result_.newer_store_clients = store_.has_newer_clients();
   }
   while (!shared_memory_.remove_next()) link_.ends_within(end_limit());
-  result_.job_started = wall_started_at_;
-  result_.job_lasted = Clock::now() - started_at_;
+  result_.job_started = start_.wall;
+  result_.job_lasted = Clock::now() - start_.at;
   result_.node_name = config_.node_name;
   // `auto` goes on without a cgroup where none could be made.
   const bool no_cgroup =
@@ -63,7 +125,12 @@ void Agent::obey(EndJob& action) {
   result_.stdout_unfinished = output_.unfinished_line(false);
   result_.stderr_unfinished = output_.unfinished_line(true);
   proto::Finished& finished = action.finished;
-  if (finished.verdict) describe_culprit_output(*finished.verdict);
+  if (finished.verdict) {
+    const proto::FailedWorker& culprit = finished.verdict->culprit;
+    result_.culprit_is_here = culprit.agent == membership_->own_id();
+    if (result_.culprit_is_here)
+      describe_culprit_output(result_, config_, culprit.failure.local_rank, output_.of_workers());
+  }
   result_.dropped_bytes += finished.losses.dropped_bytes;
   result_.leftovers.insert(result_.leftovers.end(), finished.losses.leftovers.begin(),
                            finished.losses.leftovers.end());
@@ -78,54 +145,6 @@ void Agent::obey(EndJob& action) {
   if (chaos_) result_.chaos = chaos_->summary();
   result_.finished = std::move(finished);
   context_.stop();
-}
-
-/// What the user has seen of it.
-void Agent::describe_culprit_output(const proto::Verdict& verdict) {
-  result_.culprit_is_here = verdict.culprit.agent == membership_->own_id();
-  if (!result_.culprit_is_here) return;
-  const int local_rank = verdict.culprit.failure.local_rank;
-  const WorkerSettings& worker = config_.workers[static_cast<std::size_t>(local_rank)];
-  const StreamMode mode = worker.standard_error.mode;
-  const StreamMode out_mode = worker.standard_output.mode;
-  const bool shows_out_lines = worker.standard_output.to_console &&
-                               (out_mode == StreamMode::pty || out_mode == StreamMode::pipe);
-  const WorkerOutput* const output = output_.of_workers();
-  // Its stdout, and other nodes, may have written to the same place since.
-  const bool through_ssh = config_.rendezvous && !config_.rendezvous->socket.empty();
-  const bool may_be_above =
-      !through_ssh && (mode != StreamMode::copy || (result_.nodes == 1 && !shows_out_lines));
-  result_.last_lines_seen =
-      may_be_above && output != nullptr && output->last_lines_in_sight(result_.round, local_rank);
-  if (static_cast<std::size_t>(local_rank) < result_.logs.size())
-    result_.culprit_log = log_with_text(result_.logs[static_cast<std::size_t>(local_rank)]);
-  result_.culprit_output_above = mode == StreamMode::inherit;
-  result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
-}
-
-void Agent::describe_last_round() {
-  const NodeRound& round = *machine_.round();
-  result_.round = round.round.number;
-  result_.first_rank = round.round.first_rank;
-  result_.nodes = round.round.group_world_size;
-  result_.world_size = round.round.world_size;
-  result_.store_addr = round.round.master_addr;
-  result_.store_port = round.round.master_port;
-  result_.started = wall_time_of(round.started_at);
-  result_.before_last_round = round.started_at - started_at_;
-  result_.workers = workers();
-  result_.newer_store_clients = store_.has_newer_clients();
-  if (config_.log_folder.empty()) return;
-  for (std::size_t i = 0; i < config_.workers.size(); ++i) {
-    const auto file = [&](const StreamSettings& stream, bool standard_error) {
-      const bool logged = stream.to_file || stream.mode == StreamMode::file;
-      return logged ? stream_file(config_.log_folder, round.round.restart_count,
-                                  static_cast<int>(i), standard_error)
-                    : std::string();
-    };
-    result_.logs.push_back({file(config_.workers[i].standard_output, false),
-                            file(config_.workers[i].standard_error, true)});
-  }
 }
 
 }  // namespace ddprun::agent
