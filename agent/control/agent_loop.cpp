@@ -21,6 +21,9 @@ namespace ddprun::agent {
 
 namespace {
 
+// For what a check has left; keep-alives wait meanwhile.
+constexpr std::chrono::milliseconds kCheckKillLimit{400};
+
 std::vector<int> wanted_signals(const AgentConfig& config) {
   std::vector<int> signals = config.stop.signals;
   signals.insert(signals.end(), config.stop.forward_signals.begin(),
@@ -28,25 +31,59 @@ std::vector<int> wanted_signals(const AgentConfig& config) {
   return signals;
 }
 
+/// Whether one would take what is typed for the shell: after Ctrl-Z and `bg`.
+bool waits_for_terminal(const AgentConfig& config, const std::vector<WorkerRecord>& workers) {
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (gets_stdin(config.standard_input, static_cast<int>(i)) && workers[i].running() &&
+        waits_for_stdin(workers[i].pid))
+      return true;
+  }
+  return false;
+}
+
+template <class... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
 }  // namespace
+
+NodeDriver::NodeDriver(asio::io_context& context, const AgentConfig& config,
+                       std::function<void(NodeAction&)> obey, std::function<void()> settled)
+    : obey_(std::move(obey)),
+      settled_(std::move(settled)),
+      machine_(config),
+      timer_(context, [this] { handle(TimePassed{}); }) {}
+
+void NodeDriver::handle(NodeEvent event) {
+  events_.push_back(std::move(event));
+  if (events_.size() > 1) return;
+  for (; !events_.empty(); events_.pop_front()) {
+    for (NodeAction& action : machine_.on(std::move(events_.front()), Clock::now())) obey_(action);
+  }
+  timer_.follow(machine_.deadline());
+  settled_();
+}
 
 Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,
              std::optional<machine::Ancestor> scheduler)
     : config_(config),
       link_(std::move(link)),
-      scheduler_(std::move(scheduler)),
       output_(context_, config,
               [this](const std::string& why) {
                 handle(CannotGoOn{"the workers' output cannot be read: " + why});
               }),
-      machine_(config),
-      timer_(context_, [this] { handle(TimePassed{}); }),
+      node_(
+          context_, config, [this](NodeAction& action) { obey(action); },
+          [this] {
+            if (chaos_) chaos_->follow();
+          }),
       membership_(make_membership()),
       starter_(config, user, link_.cgroup() != nullptr ? link_.cgroup()->folder_fd() : -1),
-      signals_(
-          context_, wanted_signals(config),
-          {[this](const warden::SignalRecord& record) { on_signal(record); },
-           [this] { on_child(); }, [this] { die_with_warden(); }, [this] { on_scheduler_end(); }}),
+      signals_(context_, wanted_signals(config), std::move(scheduler),
+               {[this](const warden::SignalRecord& record) { on_signal(record); },
+                [this] { on_child(); }, [this] { die_with_warden(); },
+                [this](const machine::Ancestor& ended) { on_scheduler_end(ended); }}),
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});
@@ -54,22 +91,27 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       descendants_(context_, link_.cgroup(),
                    {[this](const std::string& line) { notice(line); },
                     [this](pid_t pid) { shared_memory_.note_end(pid); }}),
-      watches_(context_, config, user, machine_, descendants_,
+      watches_(context_, config, user, machine(), descendants_,
                {[this](const std::string& line) { notice(line); },
                 [this](FoundHang found) { handle(std::move(found)); },
                 [this] { handle(SuspectsSeen{}); }}) {
   if (config.preflight)
-    preflight_.emplace(
+    checks_.preflight.emplace(
         context_, user, *config.preflight,
         Preflight::Events{[this](const std::string& line) { output_.say(line); },
-                          [this](CheckEnded ended) { end_check(std::move(ended)); }});
+                          [this](CheckEnded ended) {
+                            // No worker runs here yet: all that is left is the check's.
+                            if (machine::has_children())
+                              descendants_.kill_silently(kCheckKillLimit);
+                            handle(std::move(ended));
+                          }});
   if (!config.claimed_gpus.empty())
-    gpu_wait_.emplace(context_, user, config.claimed_gpus,
-                      GpuWait::Events{[this](const std::string& line) { notice(line); },
-                                      [this] { handle(GpusAwaited{}); }});
+    checks_.gpu_wait.emplace(context_, user, config.claimed_gpus,
+                             GpuWait::Events{[this](const std::string& line) { notice(line); },
+                                             [this] { handle(GpusAwaited{}); }});
   if (config.chaos)
     chaos_.emplace(
-        context_, *config.chaos, machine_, nodes_,
+        context_, *config.chaos, machine(), nodes_,
         ChaosStrikes::Events{[this](const std::string& line) { notice(line); },
                              [this](const std::string& problem) { handle(CannotGoOn{problem}); }});
 }
@@ -78,7 +120,7 @@ std::unique_ptr<MembershipLink> Agent::make_membership() {
   if (!config_.rendezvous)
     return std::make_unique<LocalMembership>(
         context_, config_.job,
-        [this](proto::MembershipMessage message) { hear(std::move(message)); });
+        [this](proto::MembershipMessage message) { on_message(std::move(message)); });
   auto nodes = std::make_unique<NodeLink>(context_, config_, link_, link_events());
   nodes_ = nodes.get();
   return nodes;
@@ -86,13 +128,13 @@ std::unique_ptr<MembershipLink> Agent::make_membership() {
 
 NodeLink::Events Agent::link_events() {
   NodeLink::Events events;
-  events.said = [this](proto::MembershipMessage message) { hear(std::move(message)); };
+  events.said = [this](proto::MembershipMessage message) { on_message(std::move(message)); };
   events.tell = [this](const std::string& line) { notice(line); };
-  events.met = [this] { obey(Prepare{}); };
+  events.met = [this] { prepare(); };
   events.failed = [this](const std::string& problem) {
     handle(Prepared{"", 0, 0, false, problem});
   };
-  events.has_workers = [this] { return machine_.may_have_workers(); };
+  events.has_workers = [this] { return machine().may_have_workers(); };
   events.add_to_environment = [this](const std::string& name, const std::string& value) {
     starter_.add_to_environment(name, value);
   };
@@ -104,12 +146,10 @@ const AgentResult& Agent::run() {
   // For the store's clients and the workers' streams; workers get the user's own limit back.
   open_files_ = open_files_for(config_, raise_open_files_limit());
   log_through([this](const std::string& line) { output_.log(line); }, config_.log_level);
-  if (const ErrorCode failed =
-          signals_.start(link_, scheduler_ ? std::move(scheduler_->pidfd) : UniqueFd());
-      failed && open_files_.problem.empty())
+  if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
   auto socket = JobSocket::open(context_, config_.run_id,
-                                [this] { return job_status(config_.run_id, machine_); });
+                                [this] { return job_status(config_.run_id, machine()); });
   if (socket) {
     socket_.emplace(std::move(*socket));
   } else {
@@ -119,7 +159,7 @@ const AgentResult& Agent::run() {
   if (nodes_ != nullptr) {
     nodes_->start(connection_shares(config_, open_files_));
   } else {
-    obey(Prepare{});
+    prepare();
   }
   // Behind the first round: its workers come first.
   asio::post(context_, [this] {
@@ -129,19 +169,7 @@ const AgentResult& Agent::run() {
   return result_;
 }
 
-/// An action may cause the next event at once: it waits until all actions of this one are done.
-void Agent::handle(NodeEvent event) {
-  events_.push_back(std::move(event));
-  if (events_.size() > 1) return;
-  for (; !events_.empty(); events_.pop_front()) {
-    for (NodeAction& action : machine_.on(std::move(events_.front()), Clock::now()))
-      std::visit([this](auto& specific) { obey(specific); }, action);
-  }
-  timer_.follow(machine_.deadline());
-  if (chaos_) chaos_->follow();
-}
-
-void Agent::hear(proto::MembershipMessage message) {
+void Agent::on_message(proto::MembershipMessage message) {
   std::visit([this](auto& specific) { handle(std::move(specific)); }, message);
 }
 
@@ -157,62 +185,80 @@ void Agent::on_signal(const warden::SignalRecord& record) {
     } else if (record.signal != SIGCONT) {
       output_.stop_waiting();
     }
-  } else if (!waits_for_front(record.signal)) {
+  } else if (record.signal == SIGCONT && machine().paused() && in_background(STDIN_FILENO) &&
+             waits_for_terminal(config_, workers())) {
+    link_.reads_terminal();
+  } else {
     const int signal = record.signal == SIGTTIN ? SIGCONT : record.signal;
     handle(JobSignal{signal, std::chrono::nanoseconds(record.monotonic_ns)});
   }
 }
 
-/// After Ctrl-Z and `bg`, where a worker would take what is typed for the shell.
-bool Agent::waits_for_front(int signal) {
-  if (signal != SIGCONT || !machine_.paused() || !in_background(STDIN_FILENO)) return false;
-  for (std::size_t i = 0; i < workers().size(); ++i) {
-    if (!gets_stdin(config_.standard_input, static_cast<int>(i)) || !workers()[i].running() ||
-        !waits_for_stdin(workers()[i].pid))
-      continue;
-    link_.reads_terminal();
-    return true;
-  }
-  return false;
-}
-
 /// It gave us our place and would have ended us: from here on the node may be given to others.
-void Agent::on_scheduler_end() {
+void Agent::on_scheduler_end(const machine::Ancestor& scheduler) {
   notice(
       fmt::format("{} (pid {}), which has started ddprun here, is gone, and with it whatever "
                   "could end this job",
-                  scheduler_->name, scheduler_->pid));
+                  scheduler.name, scheduler.pid));
   output_.stop_waiting();
   handle(JobSignal{SIGTERM, std::chrono::nanoseconds(monotonic_ns())});
 }
 
-void Agent::obey(Send& action) {
-  if (auto* done = std::get_if<proto::WorkersDone>(&action.message)) {
+/// The shell as a table: which part does what the machine asks for.
+void Agent::obey(NodeAction& any) {
+  const Overloaded table{
+      [this](const Prepare&) { prepare(); },
+      [this](const RunCheck&) { checks_.preflight->start(); },
+      [this](const StopCheck&) { checks_.preflight->stop(); },
+      [this](const AwaitGpus&) { checks_.gpu_wait->start(); },
+      [this](Send& action) { send(std::move(action.message)); },
+      [this](const Notice& action) { notice(action.line); },
+      [this](const StartWorkers&) { start_workers(); },
+      [this](const SignalWorkers& action) { signal_workers(action.signal); },
+      [this](const StopWorkers& action) { stop_workers(action); },
+      [this](const StopWatching&) { watches_.end_round(); },
+      [this](const LookAtSuspects& action) { watches_.look_at_suspects(action.local_rank); },
+      [this](const LookForLeftovers&) {
+        watches_.stop();  // a helper of ours is nothing that workers left
+        reap_strangers();
+        handle(LeftoversSeen{machine::has_children()});
+      },
+      [this](const TerminateLeftovers& action) {
+        descendants_.terminate(action.patience, [this] { return machine().waits_for_leftovers(); });
+      },
+      [this](const KillLeftovers& action) {
+        descendants_.kill(machine().round()->round.number, action.limit,
+                          [this] { handle(LeftoversSeen{!descendants_.unkillable().empty()}); });
+      },
+      [this](const ReportRound&) { report_round(); },
+      [this](const EndWithin& action) { link_.ends_within(action.limit); },
+      [this](const NameStuck& action) { descendants_.name_stuck(action.left); },
+      [this](const PauseJob&) { pause(); },
+      [this](const ResumeJob& action) { resume(action); },
+      [this](EndJob& action) { end_job(action); },
+  };
+  std::visit(table, any);
+}
+
+void Agent::send(proto::AgentMessage message) {
+  if (auto* done = std::get_if<proto::WorkersDone>(&message)) {
     link_.lease(std::nullopt);
     done->losses = {output_.dropped_bytes(), descendants_.unkillable()};
   }
-  if (std::holds_alternative<proto::WorkerFailed>(action.message))
-    return membership_->send(std::move(action.message), machine_.round()->started_at);
-  membership_->send(std::move(action.message));
+  if (std::holds_alternative<proto::WorkerFailed>(message))
+    return membership_->send(std::move(message), machine().round()->started_at);
+  membership_->send(std::move(message));
 }
 
-void Agent::obey(const Notice& action) { notice(action.line); }
-
-void Agent::obey(const StopWatching&) { watches_.end_round(); }
-
-void Agent::obey(const LookAtSuspects& action) { watches_.look_at_suspects(action.local_rank); }
-
-void Agent::obey(const EndWithin& action) { link_.ends_within(action.limit); }
-
 /// The workers first; the warden, which the shell looks at, when they are.
-void Agent::obey(const PauseJob&) {
+void Agent::pause() {
   signal_workers(SIGSTOP);
   watches_.pause();
   output_.pause();
   link_.workers_paused();
 }
 
-void Agent::obey(const ResumeJob& action) {
+void Agent::resume(const ResumeJob& action) {
   if (action.workers) signal_workers(SIGCONT);
   watches_.resume();
   output_.resume();

@@ -7,9 +7,11 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -47,6 +49,35 @@ struct RoundHandles {
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
 };
 
+/// What has to pass before this node takes part, or takes part again.
+struct NodeChecks {
+  bool child_ended(pid_t pid) {
+    return (gpu_wait && gpu_wait->child_ended(pid)) || (preflight && preflight->child_ended(pid));
+  }
+
+  std::optional<Preflight> preflight;  ///< none: this node takes part without a check
+  std::optional<GpuWait> gpu_wait;     ///< none: no GPUs are claimed
+};
+
+/// Gives the node's machine its events one after the other, and its actions to the shell.
+class NodeDriver {
+ public:
+  /// `obey` may cause further events. `settled`: they, too, have been handled.
+  NodeDriver(asio::io_context& context, const AgentConfig& config,
+             std::function<void(NodeAction&)> obey, std::function<void()> settled);
+
+  /// An event that an action causes waits until all actions of this one are done.
+  void handle(NodeEvent event);
+  [[nodiscard]] const NodeMachine& machine() const { return machine_; }
+
+ private:
+  const std::function<void(NodeAction&)> obey_;
+  const std::function<void()> settled_;
+  NodeMachine machine_;
+  std::deque<NodeEvent> events_;  // the first is being handled
+  DeadlineTimer timer_;
+};
+
 /// When the job began.
 struct JobStart {
   /// Counted from there, so that a wall clock that is set back moves nothing.
@@ -72,65 +103,46 @@ class Agent {
 
  private:
   // Events.
-  void handle(NodeEvent event);
+  void handle(NodeEvent event) { node_.handle(std::move(event)); }
+  void on_message(proto::MembershipMessage message);
   void on_signal(const warden::SignalRecord& record);
-  bool waits_for_front(int signal);
-  void on_scheduler_end();
+  void on_scheduler_end(const machine::Ancestor& scheduler);
   void on_child();
   void on_worker_exit(std::size_t local_rank);
   void reap_strangers();
-  void hear(proto::MembershipMessage message);
   [[noreturn]] void die_with_warden();
 
   // Actions.
-  void obey(const Prepare& action);
-  void obey(const RunCheck& action);
-  void obey(const StopCheck& action);
-  void obey(const AwaitGpus& action);
-  void obey(Send& action);
-  void obey(const Notice& action);
-  void obey(const StartWorkers& action);
-  void obey(const SignalWorkers& action);
-  void obey(const StopWorkers& action);
-  void obey(const StopWatching& action);
-  void obey(const LookAtSuspects& action);
-  void obey(const LookForLeftovers& action);
-  void obey(const TerminateLeftovers& action);
-  void obey(const KillLeftovers& action);
-  void obey(const ReportRound& action);
-  void obey(const EndWithin& action);
-  void obey(const NameStuck& action);
-  void obey(const PauseJob& action);
-  void obey(const ResumeJob& action);
-  void obey(EndJob& action);
+  void obey(NodeAction& any);
+  void prepare();
+  void send(proto::AgentMessage message);
+  void start_workers();
+  StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
+  void signal_workers(int signal);
+  void stop_workers(const StopWorkers& action);
+  void pause();
+  void resume(const ResumeJob& action);
+  void report_round();
+  proto::Stopped gather_evidence();
+  void end_job(EndJob& action);
 
   std::unique_ptr<MembershipLink> make_membership();
   [[nodiscard]] NodeLink::Events link_events();
-  StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
-  void signal_workers(int signal);
-  void write_stop_reasons(StopReason reason) const;
-  void kill_for_the_fence();
-  proto::Stopped gather_evidence();
-  [[nodiscard]] std::chrono::milliseconds end_limit() const;
-  void end_check(CheckEnded ended);
   void notice(const std::string& line) { output_.notice(line); }
+  [[nodiscard]] const NodeMachine& machine() const { return node_.machine(); }
   [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
 
   const AgentConfig& config_;
   warden::WardenLink link_;
-  std::optional<machine::Ancestor> scheduler_;
   asio::io_context context_{1};
   JobOutput output_;
-  NodeMachine machine_;
-  std::deque<NodeEvent> events_;  // the first is being handled
-  DeadlineTimer timer_;           // of the machine
-  NodeLink* nodes_ = nullptr;     // membership_ is it; null: this node is the only one
+  NodeDriver node_;
+  NodeLink* nodes_ = nullptr;  // membership_ is it; null: this node is the only one
   const std::unique_ptr<MembershipLink> membership_;
 
   WorkerStarter starter_;
   JobSignals signals_;
-  std::optional<GpuWait> gpu_wait_;     // none: no GPUs are claimed
-  std::optional<Preflight> preflight_;  // none: this node takes part without a check
+  NodeChecks checks_;
   std::optional<JobSocket> socket_;
   std::optional<ChaosStrikes> chaos_;  // none: nothing is broken on purpose
 

@@ -74,6 +74,11 @@ void describe_last_round(AgentResult& result, const AgentConfig& config, const N
   }
 }
 
+/// After it the warden ends us, unless it is told again that there is still something to do.
+std::chrono::milliseconds end_limit(const AgentConfig& config) {
+  return config.stop.kill_timeout + 2 * JobOutput::kWriteLimit + kReportLimit;
+}
+
 }  // namespace
 
 void add_summary(AgentResult& result, const NodeRound& round, const JobStart& start) {
@@ -91,27 +96,22 @@ void add_summary(AgentResult& result, const NodeRound& round, const JobStart& st
   result.rounds.push_back(std::move(summary));
 }
 
-/// After it the warden ends us, unless it is told again that there is still something to do.
-std::chrono::milliseconds Agent::end_limit() const {
-  return config_.stop.kill_timeout + 2 * JobOutput::kWriteLimit + kReportLimit;
-}
-
-void Agent::obey(EndJob& action) {
+void Agent::end_job(EndJob& action) {
   watches_.remove_timers();
   descendants_.end_turns();  // a turn that kills leftovers would find those that are named already
-  link_.ends_within(end_limit());
+  link_.ends_within(end_limit(config_));
   if (machine::has_children() && descendants_.unkillable().empty())
-    descendants_.kill_now(machine_.round() != nullptr ? machine_.round()->round.number : 0,
+    descendants_.kill_now(machine().round() != nullptr ? machine().round()->round.number : 0,
                           action.kill_limit);
   result_.leftovers = descendants_.unkillable();
   if (handles_) {
     link_.lease(std::nullopt);
     shared_memory_.end_round(workers());
-    if (action.round_open) add_summary(result_, *machine_.round(), start_);
-    describe_last_round(result_, config_, *machine_.round(), start_);
+    if (action.round_open) add_summary(result_, *machine().round(), start_);
+    describe_last_round(result_, config_, *machine().round(), start_);
     result_.newer_store_clients = store_.has_newer_clients();
   }
-  while (!shared_memory_.remove_next()) link_.ends_within(end_limit());
+  while (!shared_memory_.remove_next()) link_.ends_within(end_limit(config_));
   result_.job_started = start_.wall;
   result_.job_lasted = Clock::now() - start_.at;
   result_.node_name = config_.node_name;
@@ -120,7 +120,7 @@ void Agent::obey(EndJob& action) {
       config_.containment == machine::ContainmentLevel::cgroup && link_.cgroup() == nullptr;
   result_.containment = no_cgroup ? machine::ContainmentLevel::tree : config_.containment;
   output_.end(action.finished.outcome == proto::Finished::Outcome::cancelled,
-              [this] { link_.ends_within(end_limit()); });
+              [this] { link_.ends_within(end_limit(config_)); });
   result_.dropped_bytes = output_.dropped_bytes();
   result_.stdout_unfinished = output_.unfinished_line(false);
   result_.stderr_unfinished = output_.unfinished_line(true);
@@ -137,8 +137,8 @@ void Agent::obey(EndJob& action) {
   if (!result_.rounds.empty()) {
     RoundSummary& last = result_.rounds.back();
     // A job that ends while a failed round waits to be tried again leaves that round as it was.
-    const bool waited = machine_.round()->culprit.has_value();
-    if (waited) last.culprit = machine_.round()->culprit;
+    const bool waited = machine().round()->culprit.has_value();
+    if (waited) last.culprit = machine().round()->culprit;
     if (!waited) last.end = finished.reason;
     if (finished.verdict) last.culprit = rdzv::without_lines(finished.verdict->culprit);
   }

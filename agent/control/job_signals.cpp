@@ -19,18 +19,20 @@ constexpr auto kSignalReadable = asio::posix::descriptor_base::wait_read;
 
 }  // namespace
 
-JobSignals::JobSignals(asio::io_context& context, std::vector<int> signals, Handlers handlers)
+JobSignals::JobSignals(asio::io_context& context, std::vector<int> signals,
+                       std::optional<machine::Ancestor> scheduler, Handlers handlers)
     : signals_(std::move(signals)),
       handlers_(std::move(handlers)),
       signalfd_(context),
       warden_(context),
-      scheduler_(context) {}
+      scheduler_(std::move(scheduler)),
+      scheduler_end_(context) {}
 
 JobSignals::~JobSignals() {
   if (warden_.is_open()) warden_.release();
 }
 
-ErrorCode JobSignals::start(const warden::WardenLink& link, UniqueFd scheduler) {
+ErrorCode JobSignals::start(const warden::WardenLink& link) {
   sigset_t caught;
   sigemptyset(&caught);
   for (const int signal : signals_) {
@@ -51,10 +53,10 @@ ErrorCode JobSignals::start(const warden::WardenLink& link, UniqueFd scheduler) 
   if (failed) return failed;
   watch_signalfd();
   watch_warden();
-  if (!scheduler) return {};
-  scheduler_.assign(scheduler.get(), failed);
+  if (!scheduler_) return {};
+  scheduler_end_.assign(scheduler_->pidfd.get(), failed);
   if (failed) return failed;
-  static_cast<void>(scheduler.release());
+  static_cast<void>(scheduler_->pidfd.release());  // Asio closes it
   watch_scheduler();
   return {};
 }
@@ -92,8 +94,8 @@ void JobSignals::watch_warden() {
 }
 
 void JobSignals::watch_scheduler() {
-  scheduler_.async_wait(kSignalReadable, [this](ErrorCode ec) {
-    if (!ec) handlers_.scheduler_ended();
+  scheduler_end_.async_wait(kSignalReadable, [this](ErrorCode ec) {
+    if (!ec) handlers_.scheduler_ended(*scheduler_);
   });
 }
 

@@ -5,10 +5,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/result.hpp"
-#include "base/unique_handle.hpp"
+#include "machine/processes/ancestor.hpp"
 #include "warden/warden_link.hpp"
 
 namespace ddprun::agent {
@@ -20,19 +21,20 @@ class JobSignals {
     std::function<void(const warden::SignalRecord&)> signal;
     std::function<void()> child_ended;  ///< SIGCHLD
     std::function<void()> warden_died;
-    std::function<void()> scheduler_ended;
+    std::function<void(const machine::Ancestor&)> scheduler_ended;
   };
 
-  /// `signals` are those that the handler wants.
-  JobSignals(boost::asio::io_context& context, std::vector<int> signals, Handlers handlers);
+  /// `signals` are those that the handler wants. `scheduler`: the process that started us; none:
+  /// its end is not waited for.
+  JobSignals(boost::asio::io_context& context, std::vector<int> signals,
+             std::optional<machine::Ancestor> scheduler, Handlers handlers);
   ~JobSignals();
   JobSignals(const JobSignals&) = delete;
   JobSignals& operator=(const JobSignals&) = delete;
 
   /// Begins to watch. All signals must be blocked; those that were ignored when we started stay so.
   /// Errors: the system's, where there is no descriptor left; nothing is watched then.
-  /// `scheduler` is readable when the process that started us has ended; none: nothing is watched.
-  [[nodiscard]] ErrorCode start(const warden::WardenLink& link, UniqueFd scheduler);
+  [[nodiscard]] ErrorCode start(const warden::WardenLink& link);
 
  private:
   void watch_signalfd();
@@ -43,7 +45,8 @@ class JobSignals {
   Handlers handlers_;
   boost::asio::posix::stream_descriptor signalfd_;
   boost::asio::posix::stream_descriptor warden_;  // the socket; the link owns it
-  boost::asio::posix::stream_descriptor scheduler_;
+  std::optional<machine::Ancestor> scheduler_;
+  boost::asio::posix::stream_descriptor scheduler_end_;
 };
 
 }  // namespace ddprun::agent

@@ -11,15 +11,7 @@
 
 namespace ddprun::agent {
 
-using namespace std::chrono_literals;
-
-namespace {
-
-constexpr auto kCheckKillLimit = 400ms;  // for what a check has left; keep-alives wait meanwhile
-
-}  // namespace
-
-void Agent::obey(const Prepare&) {
+void Agent::prepare() {
   std::string problem = open_files_.problem;
   if (problem.empty()) problem = output_.prepare();
   if (problem.empty()) problem = store_.prepare();
@@ -30,20 +22,8 @@ void Agent::obey(const Prepare&) {
                   nodes_ != nullptr && nodes_->is_host(), std::move(problem)});
 }
 
-void Agent::obey(const RunCheck&) { preflight_->start(); }
-
-void Agent::obey(const StopCheck&) { preflight_->stop(); }
-
-void Agent::obey(const AwaitGpus&) { gpu_wait_->start(); }
-
-/// No worker runs here yet: all that is left is the check's.
-void Agent::end_check(CheckEnded ended) {
-  if (machine::has_children()) descendants_.kill_silently(kCheckKillLimit);
-  handle(std::move(ended));
-}
-
-void Agent::obey(const StartWorkers&) {
-  const NodeRound& round = *machine_.round();
+void Agent::start_workers() {
+  const NodeRound& round = *machine().round();
   if (nodes_ != nullptr) nodes_->keep_lease();
   if (result_.rounds.empty() && !config_.start_note.empty()) notice(config_.start_note);
   if (round.round.last_culprit && !result_.rounds.empty())
@@ -67,7 +47,7 @@ void Agent::obey(const StartWorkers&) {
 }
 
 StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sources) {
-  const proto::Round& round = machine_.round()->round;
+  const proto::Round& round = machine().round()->round;
   auto process = starter_.start(round, local_rank, socket_ ? socket_->name() : "", sources);
   if (!process) {
     const std::string why = machine::explain_exec_error(process.error().value(), config_.file);

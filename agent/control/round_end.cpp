@@ -83,23 +83,8 @@ std::map<int, std::string> error_files_of(const AgentConfig& config, const proto
 
 }  // namespace
 
-void Agent::obey(const LookForLeftovers&) {
-  watches_.stop();  // a helper of ours is nothing that workers left
-  reap_strangers();
-  handle(LeftoversSeen{machine::has_children()});
-}
-
-void Agent::obey(const TerminateLeftovers& action) {
-  descendants_.terminate(action.patience, [this] { return machine_.waits_for_leftovers(); });
-}
-
-void Agent::obey(const KillLeftovers& action) {
-  descendants_.kill(machine_.round()->round.number, action.limit,
-                    [this] { handle(LeftoversSeen{!descendants_.unkillable().empty()}); });
-}
-
-void Agent::obey(const ReportRound&) {
-  const NodeRound& round = *machine_.round();
+void Agent::report_round() {
+  const NodeRound& round = *machine().round();
   link_.lease(std::nullopt);  // no workers are here that could outlive it
   store_.end();
   add_summary(result_, round, start_);
@@ -118,7 +103,7 @@ void Agent::obey(const ReportRound&) {
 
 /// What workers wrote last may still be on its way to us.
 proto::Stopped Agent::gather_evidence() {
-  const NodeRound& round = *machine_.round();
+  const NodeRound& round = *machine().round();
   proto::Stopped stopped;
   stopped.round = round.round.number;
   stopped.ended = ended_well(round);

@@ -17,34 +17,49 @@
 #include "machine/processes/process_tree.hpp"
 
 namespace ddprun::agent {
+namespace {
+
+/// Before the signal, for workers that look when it comes.
+void write_stop_reasons(const AgentConfig& config, const NodeRound& round, StopReason reason) {
+  const auto& workers = round.group.workers();
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (!workers[i].running()) continue;
+    write_stop_reason(progress_file(config, round.round, static_cast<int>(i)), reason);
+  }
+}
+
+}  // namespace
 const std::vector<WorkerRecord>& Agent::workers() const {
   static const std::vector<WorkerRecord> kNone;
-  return machine_.round() != nullptr ? machine_.round()->group.workers() : kNone;
+  return machine().round() != nullptr ? machine().round()->group.workers() : kNone;
 }
 
 void Agent::signal_workers(int signal) {
   for (const WorkerRecord& worker : workers()) {
     if (worker.running()) kill(-worker.pid, signal);
   }
-}
-
-void Agent::obey(const SignalWorkers& action) {
-  signal_workers(action.signal);
-  if (action.signal == SIGKILL) kill_for_the_fence();
+  const NodeRound* round = machine().round();
+  const bool is_fenced = config_.rendezvous && round != nullptr && round->stop && round->stop->kill;
+  if (signal != SIGKILL || !is_fenced) return;
+  // All of it is sent SIGKILL and runs no code of its own any more. How long the kernel needs to
+  // end it, a GPU driver a second or more, is no reason for the warden to end this agent, too. The
+  // process groups have it already, and nothing is as urgent as the rest: no turns.
+  descendants_.send_kill();
+  link_.lease(boot_clock_now() + config_.stop.kill_timeout);
 }
 
 /// A crash shows only when it is over: cores are written and much memory is freed first. A worker
 /// in the middle of that did not crash because we stopped it. For one that is suspended the others
 /// have waited, and it cannot act on its stop signal.
-void Agent::obey(const StopWorkers& action) {
+void Agent::stop_workers(const StopWorkers& action) {
   ConditionsSeen seen;
   for (const WorkerRecord& worker : workers())
     seen.workers.push_back(worker.running() ? machine::condition_of(worker.pid)
                                             : machine::ChildCondition{});
   if (action.signal != SIGKILL)
-    write_stop_reasons(action.may_save ? StopReason::save : StopReason::now);
+    write_stop_reasons(config_, *machine().round(),
+                       action.may_save ? StopReason::save : StopReason::now);
   signal_workers(action.signal);
-  if (action.signal == SIGKILL) kill_for_the_fence();
   for (std::size_t i = 0; i < workers().size(); ++i) {
     const bool held = action.resume || seen.workers[i].suspended;
     if (held && workers()[i].running()) kill(-workers()[i].pid, SIGCONT);
@@ -52,17 +67,9 @@ void Agent::obey(const StopWorkers& action) {
   handle(std::move(seen));
 }
 
-/// Before the signal, for workers that look when it comes.
-void Agent::write_stop_reasons(StopReason reason) const {
-  for (std::size_t i = 0; i < workers().size(); ++i) {
-    if (!workers()[i].running()) continue;
-    write_stop_reason(progress_file(config_, machine_.round()->round, static_cast<int>(i)), reason);
-  }
-}
-
 void Agent::on_child() {
   reap_strangers();
-  if (machine_.waits_for_leftovers()) handle(LeftoversSeen{machine::has_children()});
+  if (machine().waits_for_leftovers()) handle(LeftoversSeen{machine::has_children()});
 }
 
 void Agent::reap_strangers() {
@@ -80,10 +87,9 @@ void Agent::reap_strangers() {
       if (!handles_->exits[i]) on_worker_exit(i);
     }
     // Its pidfd is ready too; we come back after it.
-    if (worker && !machine_.round()->group.ended()) return;
-    const bool is_ours = worker || watches_.child_ended(info.si_pid) ||
-                         (gpu_wait_ && gpu_wait_->child_ended(info.si_pid)) ||
-                         (preflight_ && preflight_->child_ended(info.si_pid));
+    if (worker && !machine().round()->group.ended()) return;
+    const bool is_ours =
+        worker || watches_.child_ended(info.si_pid) || checks_.child_ended(info.si_pid);
     if (is_ours) continue;
     machine::reap(info.si_pid);
     shared_memory_.note_end(info.si_pid);
@@ -92,7 +98,7 @@ void Agent::reap_strangers() {
 
 void Agent::on_worker_exit(std::size_t local_rank) {
   const auto now = Clock::now();
-  const NodeRound& round = *machine_.round();
+  const NodeRound& round = *machine().round();
   const pid_t pid = round.group.workers()[local_rank].pid;
   // What it has left of its group holds its GPU. Python's resource tracker is left to clean up. Not
   // later: once the worker is reaped, its number may be another group's.
@@ -120,18 +126,6 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   handle(std::move(exited));
   reap_strangers();
 }
-
-/// A fenced round: all of it is sent SIGKILL and runs no code of its own any more. How long the
-/// kernel needs to end it, a GPU driver a second or more, is no reason for the warden to end this
-/// agent, too. The process groups have it already, and nothing is as urgent as the rest: no turns.
-void Agent::kill_for_the_fence() {
-  const NodeRound* round = machine_.round();
-  if (!config_.rendezvous || round == nullptr || !round->stop || !round->stop->kill) return;
-  descendants_.send_kill();
-  link_.lease(boot_clock_now() + config_.stop.kill_timeout);
-}
-
-void Agent::obey(const NameStuck& action) { descendants_.name_stuck(action.left); }
 
 void Agent::die_with_warden() {
   if (descendants_.kill_silently(config_.stop.kill_timeout).empty()) membership_->end_in_order();
