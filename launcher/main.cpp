@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agent/agent.hpp"
-#include "agent/control/gpu_wait.hpp"
+#include "agent/control/node_checks.hpp"
 #include "agent/workers/worker_environment.hpp"
 #include "base/bounded_write.hpp"
 #include "base/exit_codes.hpp"

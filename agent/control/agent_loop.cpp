@@ -9,9 +9,7 @@
 #include <spdlog/spdlog.h>
 #include <boost/asio/post.hpp>
 
-#include "agent/control/job_status.hpp"
 #include "agent/control/local_membership.hpp"
-#include "agent/control/own_log.hpp"
 #include "agent/progress/thread_states.hpp"
 #include "agent/streams/terminal_size.hpp"
 #include "base/no_descriptor.hpp"
@@ -145,7 +143,7 @@ NodeLink::Events Agent::link_events() {
 const AgentResult& Agent::run() {
   // For the store's clients and the workers' streams; workers get the user's own limit back.
   open_files_ = open_files_for(config_, raise_open_files_limit());
-  log_through([this](const std::string& line) { output_.log(line); }, config_.log_level);
+  output_.take_log();
   if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
   auto socket = JobSocket::open(context_, config_.run_id,

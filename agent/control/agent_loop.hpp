@@ -1,8 +1,7 @@
 // The control thread of the agent process: the shell around NodeMachine. It turns what comes in
 // from all sides into events and obeys the actions; it decides nothing. Internal to agent/control:
-// agent_loop.cpp has the loop, round_begin.cpp how a round starts, worker_ends.cpp signals to
-// workers and their exits, chaos_strikes.cpp faults on purpose, round_end.cpp what is left and
-// reported of a round, job_end.cpp the end.
+// agent_loop.cpp has the loop, round_workers.cpp the workers of a round, round_end.cpp what is
+// reported of it, job_end.cpp the end.
 #pragma once
 
 #include <chrono>
@@ -21,14 +20,13 @@
 #include "agent/control/chaos_strikes.hpp"
 #include "agent/control/deadline_timer.hpp"
 #include "agent/control/descendants.hpp"
-#include "agent/control/gpu_wait.hpp"
 #include "agent/control/job_output.hpp"
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
 #include "agent/control/membership_link.hpp"
+#include "agent/control/node_checks.hpp"
 #include "agent/control/node_link.hpp"
 #include "agent/control/node_machine.hpp"
-#include "agent/control/preflight.hpp"
 #include "agent/control/round_failures.hpp"
 #include "agent/control/round_store.hpp"
 #include "agent/control/shared_memory_cleanup.hpp"
@@ -47,16 +45,6 @@ struct RoundHandles {
   std::chrono::system_clock::time_point wall_started_at = std::chrono::system_clock::now();
   // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
-};
-
-/// What has to pass before this node takes part, or takes part again.
-struct NodeChecks {
-  bool child_ended(pid_t pid) {
-    return (gpu_wait && gpu_wait->child_ended(pid)) || (preflight && preflight->child_ended(pid));
-  }
-
-  std::optional<Preflight> preflight;  ///< none: this node takes part without a check
-  std::optional<GpuWait> gpu_wait;     ///< none: no GPUs are claimed
 };
 
 /// Gives the node's machine its events one after the other, and its actions to the shell.

@@ -2,8 +2,14 @@
 
 #include <unistd.h>
 
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -28,6 +34,27 @@ constexpr auto kCatchUpLimit = 200ms;    // for the log thread to read the last 
 constexpr auto kLastWordsLimit = 200ms;  // for the streams of dead workers to end
 constexpr auto kBusyThreadLimit = 2s;    // for the log thread to read what is in them
 constexpr auto kReaderTurn = 100ms;      // while a slow reader is waited for
+
+/// ddprun's own log, line by line.
+class Sink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit Sink(std::function<void(const std::string&)> say) : say_(std::move(say)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t text;
+    (message.level < spdlog::level::warn ? with_time_ : plain_).format(message, text);
+    std::string line(text.data(), text.size());
+    while (!line.empty() && line.back() == '\n') line.pop_back();
+    say_(printable(line));
+  }
+  void flush_() override {}
+
+  std::function<void(const std::string&)> say_;
+  // A formatter must not run twice at a time: base_sink holds its mutex meanwhile.
+  spdlog::pattern_formatter plain_{"%l: %v", spdlog::pattern_time_type::local, ""};
+  spdlog::pattern_formatter with_time_{"%H:%M:%S.%e %l: %v", spdlog::pattern_time_type::local, ""};
+};
 
 std::string why_not_read(const ErrorCode& refused) {
   return refused.value() == EAGAIN ? why_no_thread(refused) : why_no_descriptor(refused);
@@ -72,6 +99,13 @@ void JobOutput::read(std::vector<OutputSource> sources) {
 void JobOutput::say(const std::string& line) {
   const std::string text = printable(line);
   if (!output_ || !output_->say(text)) write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
+}
+
+void JobOutput::take_log() {
+  auto logger = std::make_shared<spdlog::logger>(
+      "ddprun", std::make_shared<Sink>([this](const std::string& line) { log(line); }));
+  logger->set_level(config_.log_level);
+  spdlog::set_default_logger(std::move(logger));
 }
 
 void JobOutput::log(const std::string& line) {

@@ -35,8 +35,9 @@ class JobOutput {
   /// A line on stderr.
   void say(const std::string& line);
   void notice(const std::string& line) { say("ddprun: " + line); }
-  /// From any thread.
-  void log(const std::string& line);
+  /// From now on spdlog's default logger, which any thread may use, gives its lines to us: none
+  /// lands in the middle of a worker's line, and none blocks.
+  void take_log();
 
   /// The terminal has another size. Returns when it has reached the workers' pseudo-terminals.
   void resize();
@@ -64,6 +65,7 @@ class JobOutput {
   [[nodiscard]] const WorkerOutput* of_workers() const { return output_ ? &*output_ : nullptr; }
 
  private:
+  void log(const std::string& line);
   void read(std::vector<OutputSource> sources);
   bool wait_for_reader(const std::function<void()>& still_ending);
 

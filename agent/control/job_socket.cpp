@@ -12,7 +12,9 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/version.hpp"
 #include "proto/error.hpp"
@@ -101,6 +103,24 @@ bool same_user(Stream::socket& socket) {
 }
 
 }  // namespace
+
+std::string job_status(const std::string& run_id, const NodeMachine& machine) {
+  nlohmann::json workers = nlohmann::json::array();
+  const NodeRound* round = machine.round();
+  if (round != nullptr) {
+    int local_rank = 0;
+    for (const WorkerRecord& worker : round->group.workers()) {
+      workers.push_back({{"rank", round->round.first_rank + local_rank++},
+                         {"pid", worker.pid},
+                         {"running", worker.running()}});
+    }
+  }
+  return json_text(nlohmann::json{{"run_id", run_id},
+                                  {"state", to_string(machine.state())},
+                                  {"round", round != nullptr ? round->round.number : 0},
+                                  {"restart_count", machine.restart_count()},
+                                  {"workers", workers}});
+}
 
 class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
  public:

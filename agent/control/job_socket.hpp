@@ -8,9 +8,13 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "agent/control/node_machine.hpp"
 #include "base/result.hpp"
 
 namespace ddprun::agent {
+
+/// What it answers: the job as this node sees it, one JSON object.
+std::string job_status(const std::string& run_id, const NodeMachine& machine);
 
 class JobSocket {
  public:

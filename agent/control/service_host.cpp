@@ -24,6 +24,16 @@ std::string program_in(const std::string& owner) {
 
 }  // namespace
 
+boost::system::result<OwnSecret, std::string> own_secret(const RendezvousSettings& settings) {
+  if (!settings.makes_secret) return OwnSecret{settings.secret, ""};
+  auto made = proto::new_shown_secret(*settings.credentials);
+  if (made) return OwnSecret{std::move(made->secret), std::move(made->credential)};
+  if (settings.needs_proof)
+    return {boost::system::in_place_error, "--rdzv-auth=munge: " + made.error().reason};
+  spdlog::info("nodes do not prove their user to the rendezvous: {}", made.error().reason);
+  return OwnSecret{};
+}
+
 void warn_of_no_secret(const std::string& place) {
   spdlog::warn(
       "this job has no secret: anybody who can connect to {} can join or stop it; type ddprun "

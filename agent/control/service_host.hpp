@@ -7,14 +7,24 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/system/result.hpp>
 
 #include "agent/config.hpp"
-#include "agent/control/own_secret.hpp"
 #include "rendezvous/client/own_service.hpp"
 #include "rendezvous/service/hosting.hpp"
 #include "rendezvous/service/service_server.hpp"
 
 namespace ddprun::agent {
+
+/// The secret of a rendezvous service in this agent.
+struct OwnSecret {
+  std::string secret;      ///< empty: none
+  std::string credential;  ///< shows it to nodes of this user; empty: it is not shown
+};
+
+/// The job's, or a new one where the service is to make one and can. May block for some seconds.
+/// The error is why there is none, though there must be.
+boost::system::result<OwnSecret, std::string> own_secret(const RendezvousSettings& settings);
 
 /// Others can connect to the service there, and it has no secret.
 void warn_of_no_secret(const std::string& place);

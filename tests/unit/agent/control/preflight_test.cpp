@@ -1,5 +1,5 @@
 // What is made of a check's output and of how it ended.
-#include "agent/control/preflight.hpp"
+#include "agent/control/node_checks.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,14 +1,23 @@
-#include "agent/control/preflight.hpp"
+#include "agent/control/node_checks.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/describe.hpp"
+#include "base/joined.hpp"
 #include "base/printable.hpp"
+#include "machine/devices/gpu_claims.hpp"
 
 namespace ddprun::agent {
+namespace {
+
+// For the driver of the GPUs to be opened, and for a call that is late.
+constexpr std::chrono::seconds kAnswerMargin{10};
+
+}  // namespace
 
 std::vector<std::string> PreflightLines::add(std::string_view bytes) {
   std::vector<std::string> lines;
@@ -62,6 +71,46 @@ std::string why_unsound(const HelperResult& result, std::chrono::nanoseconds tim
   std::string why = fmt::format("not finished within {} (--preflight-timeout)", describe(timeout));
   if (result.in_time) why = result.exit ? describe(*result.exit) : "its exit is not known";
   return last_line.empty() ? why : fmt::format("{}: {}", why, printable(last_line));
+}
+
+int await_gpus(std::string_view list) {
+  std::vector<machine::GpuCandidate> gpus;
+  while (!list.empty()) {
+    const std::string_view one = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(one.size() + 1, list.size()));
+    const std::size_t equals = std::min(one.find('='), one.size());
+    gpus.push_back({std::string(one.substr(0, equals)),
+                    std::string(one.substr(std::min(equals + 1, one.size())))});
+  }
+  const auto say = [](const std::string& line) {
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+  };
+  return machine::await_free_gpus(gpus, GpuWait::kLimit, machine::look_by_nvml(), say) ? 0 : 1;
+}
+
+GpuWait::GpuWait(boost::asio::io_context& context, const machine::UserState& user,
+                 const std::vector<std::string>& gpus, Events events)
+    : list_(joined(gpus, ",")), events_(std::move(events)), program_(context, user) {}
+
+void GpuWait::start() {
+  lines_ = {};
+  program_.start(
+      {"/proc/self/exe", std::string(kAwaitGpusArgument), list_}, kLimit + kAnswerMargin,
+      [this](const HelperResult& result) { end(result); },
+      [this](std::string_view bytes) {
+        for (const std::string& line : lines_.add(bytes)) events_.say(line);
+      });
+}
+
+void GpuWait::end(const HelperResult& result) {
+  if (!result.problem.empty()) {
+    events_.say("whether the GPUs are free cannot be asked: " + result.problem);
+  } else if (!result.in_time) {
+    events_.say(
+        "the driver does not tell whether the GPUs are free: the workers start all the same");
+  }
+  events_.ended();
 }
 
 }  // namespace ddprun::agent

@@ -1,8 +1,10 @@
-// The check of this node (--preflight): a command that runs before the node takes part in the job.
+// What has to pass before this node takes part in the job: a command of the user's, and a wait for
+// GPUs.
 #pragma once
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +32,7 @@ class PreflightLines {
   std::string line_;
 };
 
+/// The check of this node (--preflight): a command that runs before the node takes part in the job.
 class Preflight {
  public:
   struct Events {
@@ -64,5 +67,52 @@ class Preflight {
 /// Why a check failed: `exited with code 3: LAST LINE`. Empty: it passed.
 std::string why_unsound(const HelperResult& result, std::chrono::nanoseconds timeout,
                         const std::string& last_line);
+
+/// The first argument of the process that waits for GPUs; the second is their list, `entry=UUID`
+/// with commas.
+inline constexpr std::string_view kAwaitGpusArgument = "--await-gpus";
+
+/// What the process does that waits for GPUs. Returns its exit code.
+int await_gpus(std::string_view list);
+
+/// Before a restart a node waits until nothing uses the GPUs that it has claimed (--gpus=free): the
+/// driver frees the memory of a killed worker a moment after its end. The driver is asked by a
+/// process of its own, ddprun again, because a call of it may take seconds or never return.
+class GpuWait {
+ public:
+  static constexpr std::chrono::seconds kLimit{30};
+
+  struct Events {
+    std::function<void(const std::string& line)> say;
+    std::function<void()> ended;  ///< once for each start
+  };
+
+  /// `gpus`: AgentConfig::claimed_gpus. The user's state is borrowed.
+  GpuWait(boost::asio::io_context& context, const machine::UserState& user,
+          const std::vector<std::string>& gpus, Events events);
+
+  /// At most one at a time.
+  void start();
+  /// As HelperProgram's.
+  bool child_ended(pid_t pid) { return program_.child_ended(pid); }
+
+ private:
+  void end(const HelperResult& result);
+
+  const std::string list_;
+  const Events events_;
+  HelperProgram program_;
+  PreflightLines lines_;
+};
+
+/// What has to pass before this node takes part, or takes part again.
+struct NodeChecks {
+  bool child_ended(pid_t pid) {
+    return (gpu_wait && gpu_wait->child_ended(pid)) || (preflight && preflight->child_ended(pid));
+  }
+
+  std::optional<Preflight> preflight;  ///< none: this node takes part without a check
+  std::optional<GpuWait> gpu_wait;     ///< none: no GPUs are claimed
+};
 
 }  // namespace ddprun::agent
