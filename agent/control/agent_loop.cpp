@@ -126,9 +126,9 @@ std::unique_ptr<MembershipLink> Agent::make_membership() {
 
 NodeLink::Events Agent::link_events() {
   NodeLink::Events events;
-  events.said = [this](proto::MembershipMessage message) { on_message(std::move(message)); };
-  events.tell = [this](const std::string& line) { notice(line); };
-  events.met = [this] { prepare(); };
+  events.message = [this](proto::MembershipMessage message) { on_message(std::move(message)); };
+  events.notice = [this](const std::string& line) { notice(line); };
+  events.ready = [this] { prepare(); };
   events.failed = [this](const std::string& problem) {
     handle(Prepared{"", 0, 0, false, problem});
   };

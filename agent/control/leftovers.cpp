@@ -25,7 +25,7 @@ Leftovers::Step Leftovers::gone() { return waiting() ? end(Step::over) : Step::n
 
 Leftovers::Step Leftovers::kill_now() { return waiting() ? end(Step::kill) : Step::nothing; }
 
-void Leftovers::hurry(Clock::time_point now) {
+void Leftovers::end_patience(Clock::time_point now) {
   if (!waiting()) return;
   patience_.reset();
   deadline_ = std::min(*deadline_, now + kSettle);
@@ -37,8 +37,8 @@ void Leftovers::killed() {
 
 Leftovers::Step Leftovers::deadline_passed(Clock::time_point now) {
   if (!deadline_ || now < *deadline_) return Step::nothing;
-  if (phase_ == Phase::told || !patience_) return end(Step::kill);
-  phase_ = Phase::told;
+  if (phase_ == Phase::terminated || !patience_) return end(Step::kill);
+  phase_ = Phase::terminated;
   deadline_ = now + *patience_;
   return Step::terminate;
 }

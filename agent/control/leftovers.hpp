@@ -1,4 +1,4 @@
-// What workers leave behind when they have ended: told to end, given time, killed. Pure; the agent
+// What workers leave behind when they have ended: asked to end, given time, killed. Pure; the agent
 // does it.
 #pragma once
 
@@ -32,7 +32,7 @@ class Leftovers {
   /// The user is out of patience.
   Step kill_now();
   /// The round is stopped: they have no more than the first moment.
-  void hurry(Clock::time_point now);
+  void end_patience(Clock::time_point now);
   /// SIGKILL has ended them, or is given up.
   void killed();
   /// To be called when `deadline()` has passed.
@@ -41,12 +41,14 @@ class Leftovers {
   [[nodiscard]] std::optional<Clock::time_point> deadline() const { return deadline_; }
   [[nodiscard]] Clock::duration patience() const { return patience_.value_or(kSettle); }
   [[nodiscard]] bool begun() const { return phase_ != Phase::before; }
-  [[nodiscard]] bool waiting() const { return phase_ == Phase::settling || phase_ == Phase::told; }
+  [[nodiscard]] bool waiting() const {
+    return phase_ == Phase::settling || phase_ == Phase::terminated;
+  }
   [[nodiscard]] bool killing() const { return phase_ == Phase::killing; }
   [[nodiscard]] bool over() const { return phase_ == Phase::over; }
 
  private:
-  enum class Phase { before, settling, told, killing, over };
+  enum class Phase { before, settling, terminated, killing, over };
 
   Step end(Step step);
 

@@ -16,20 +16,20 @@ LocalMembership::LocalMembership(asio::io_context& context, proto::JobSettings s
     : context_(context),
       handler_(std::move(handler)),
       core_(std::move(settings), Clock::now()),
-      timer_(context, [this] { tell(rdzv::DeadlinePassed{}); }) {}
+      timer_(context, [this] { handle(rdzv::DeadlinePassed{}); }) {}
 
 void LocalMembership::send(proto::AgentMessage message) {
-  tell(rdzv::FromAgent{own_id_, std::move(message)});
+  handle(rdzv::FromAgent{own_id_, std::move(message)});
 }
 
-void LocalMembership::tell(const rdzv::MembershipEvent& event) {
+void LocalMembership::handle(const rdzv::MembershipEvent& event) {
   auto actions = core_.on(event, Clock::now());
   if (!actions.log.empty()) spdlog::info("{}", actions.log);
   for (const std::string& warning : actions.warnings) {
-    const bool is_told =
+    const bool is_sent =
         std::any_of(actions.sends.begin(), actions.sends.end(),
                     [&](const rdzv::Send& send) { return rdzv::tells(send, warning); });
-    if (!is_told) spdlog::warn("{}", warning);
+    if (!is_sent) spdlog::warn("{}", warning);
   }
   // In the next turn of the loop, as they would come from another node.
   for (rdzv::Send& send : actions.sends) {

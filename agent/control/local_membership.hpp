@@ -20,7 +20,7 @@ class LocalMembership final : public MembershipLink {
   }
 
  private:
-  void tell(const rdzv::MembershipEvent& event);
+  void handle(const rdzv::MembershipEvent& event);
 
   boost::asio::io_context& context_;
   const Handler handler_;

@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLingerStep = 2ms;
 constexpr auto kSayLingerAfter = 2s;
-constexpr auto kFarewellLimit = 1s;
+constexpr auto kCloseLimit = 1s;
 constexpr auto kMungeLimit = 250ms;
 constexpr auto kOwnNameLimit = 2s;  // for a resolver that does not know it
 // What the service itself waits beyond a lease, and some of a slow machine.
@@ -159,7 +159,7 @@ NodeLink::NodeLink(asio::io_context& context, const AgentConfig& config, warden:
 
 ServiceHost::Events NodeLink::host_events() {
   ServiceHost::Events events;
-  events.tell = events_.tell;
+  events.notice = events_.notice;
   events.failed = [this](const std::string& problem) { fail(problem); };
   if (!settings_.one_port) return events;
   events.on_store_client = [this](UniqueFd fd) { handover_->offer(std::move(fd)); };
@@ -168,8 +168,8 @@ ServiceHost::Events NodeLink::host_events() {
 
 RemoteMembership::Events NodeLink::session_events() {
   RemoteMembership::Events events;
-  events.said = events_.said;
-  events.tell = events_.tell;
+  events.message = events_.message;
+  events.notice = events_.notice;
   events.lease_moved = [this](rdzv::SessionClock::time_point until) {
     lease_end_ = until;
     if (events_.has_workers()) keep_lease();
@@ -225,7 +225,8 @@ void NodeLink::end_in_order() {
 void NodeLink::send(proto::AgentMessage message) {
   if (!has_failed_) return session_.send(std::move(message));
   if (const auto* leave = std::get_if<proto::Leave>(&message))
-    asio::post(context_, [this, finished = proto::outcome_of(*leave)] { events_.said(finished); });
+    asio::post(context_,
+               [this, finished = proto::outcome_of(*leave)] { events_.message(finished); });
 }
 
 /// By the way to the service others reach this node, too.
@@ -256,7 +257,7 @@ void NodeLink::note_connection() {
 /// A rendezvous that nothing proves to be this user's.
 void NodeLink::warn_if_unproven() {
   if (host_.is_here() || session_.connection().is_proven()) return;
-  if (std::exchange(is_unproven_told_, true)) return;
+  if (std::exchange(has_warned_unproven_, true)) return;
   if (!settings_.secret.empty()) {
     spdlog::warn(
         "the rendezvous at {} has no secret, so this node's secret proves nothing; "
@@ -273,7 +274,7 @@ void NodeLink::warn_if_unproven() {
 
 /// Not before it is known which service that is, where that matters.
 void NodeLink::meet() {
-  if (knows_own_name_ && !needs_host_ && !has_failed_) events_.met();
+  if (knows_own_name_ && !needs_host_ && !has_failed_) events_.ready();
 }
 
 void NodeLink::note_welcome(const proto::Welcome& welcome) {
@@ -335,17 +336,17 @@ void NodeLink::close_store() {
 
 /// Until the other nodes know the outcome, or the user does not wait for that.
 void NodeLink::linger() {
-  if (over_etcd_ && over_etcd_->is_candidate()) wait_for_farewell();
+  if (over_etcd_ && over_etcd_->is_candidate()) wait_for_close();
   if (host_.server() != nullptr || over_etcd_) wait_for_others();
   if (over_etcd_) over_etcd_->end();
 }
 
 /// The service may be here: it closes the connection once this node's last word is durable. Without
 /// that the next one that leads would wait for this node's lease.
-void NodeLink::wait_for_farewell() {
+void NodeLink::wait_for_close() {
   pollfd connection{session_.connection().descriptor(), POLLRDHUP, 0};
   if (connection.fd >= 0)
-    poll(&connection, 1, static_cast<int>(std::chrono::milliseconds(kFarewellLimit).count()));
+    poll(&connection, 1, static_cast<int>(std::chrono::milliseconds(kCloseLimit).count()));
 }
 
 void NodeLink::wait_for_others() {
@@ -356,10 +357,10 @@ void NodeLink::wait_for_others() {
   const auto limit = began_at + settings_.lease + kLingerMargin;
   warden_.ends_within(
       std::chrono::ceil<std::chrono::milliseconds>(limit - began_at + kLingerMargin));
-  bool said = false;
+  bool has_noted = false;
   while (!is_done() && Clock::now() < limit) {
-    if (!said && Clock::now() >= began_at + kSayLingerAfter) {
-      said = true;
+    if (!has_noted && Clock::now() >= began_at + kSayLingerAfter) {
+      has_noted = true;
       write_within(STDERR_FILENO,
                    "ddprun: waiting until the other nodes know how the job ended; Ctrl-C stops "
                    "waiting\n",

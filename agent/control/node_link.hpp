@@ -27,11 +27,11 @@ namespace ddprun::agent {
 class NodeLink final : public MembershipLink {
  public:
   struct Events {
-    Handler said;
-    std::function<void(const std::string& line)> tell;  ///< for people
+    Handler message;                                      ///< from the membership core
+    std::function<void(const std::string& line)> notice;  ///< for people
     /// Once: the service has been reached, and this node may prepare its first round.
-    std::function<void()> met;
-    /// At most once: why this node cannot take part. It may leave, and nothing else is heard.
+    std::function<void()> ready;
+    /// At most once: why this node cannot take part. It may leave, and nothing else follows.
     std::function<void(const std::string& problem)> failed;
     /// Whether they run, or are about to: then the warden kills them at the end of the lease.
     std::function<bool()> has_workers;
@@ -84,7 +84,7 @@ class NodeLink final : public MembershipLink {
  private:
   [[nodiscard]] ServiceHost::Events host_events();
   [[nodiscard]] RemoteMembership::Events session_events();
-  void wait_for_farewell();
+  void wait_for_close();
   void wait_for_others();
   std::string start_over_etcd(std::size_t newcomers_max);
   void fail(const std::string& problem);
@@ -105,10 +105,10 @@ class NodeLink final : public MembershipLink {
   RemoteMembership session_;
   bool has_failed_ = false;
   bool is_met_ = false;
-  bool knows_own_name_ = false;      // or has looked for long enough
-  bool needs_host_;                  // an agent must have the service, which --chaos kills
-  bool is_unproven_told_ = false;    // that the rendezvous has not proven our secret
-  bool is_connection_held_ = false;  // by the warden, too
+  bool knows_own_name_ = false;       // or has looked for long enough
+  bool needs_host_;                   // an agent must have the service, which --chaos kills
+  bool has_warned_unproven_ = false;  // that the rendezvous has not proven our secret
+  bool is_connection_held_ = false;   // by the warden, too
   std::optional<rdzv::SessionClock::time_point> lease_end_;
   std::string own_addr_;
   std::string service_host_;  // of the service that was reached last

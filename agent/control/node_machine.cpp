@@ -15,9 +15,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// One wish may reach us twice: Ctrl-C from the terminal and from a wrapper, SIGTERM and the SIGHUP
-// that systemd can send behind it. Only what comes later is impatience.
-constexpr auto kSameWishWithin = 100ms;
+// One request may reach us twice: Ctrl-C from the terminal and from a wrapper, SIGTERM and the
+// SIGHUP that systemd can send behind it. Only what comes later is impatience.
+constexpr auto kRepeatedWithin = 100ms;
 
 }  // namespace
 
@@ -42,8 +42,8 @@ bool NodeMachine::pause_or_resume(const JobSignal& signal, NodeActions& actions)
   return true;
 }
 
-bool NodeMachine::is_same_wish(const JobSignal& signal) const {
-  return last_signal_ && signal.at - last_signal_->at < kSameWishWithin;
+bool NodeMachine::is_repeated(const JobSignal& signal) const {
+  return last_signal_ && signal.at - last_signal_->at < kRepeatedWithin;
 }
 
 void NodeMachine::leave(Context& context) {
@@ -196,7 +196,7 @@ void NodeMachine::start(Context& context) {
   announce_round(context, round);
   restart_count_ = round.restart_count;
   is_spare_ = false;
-  told_reason_.clear();
+  shown_reason_.clear();
   prepared_.reset();
   const int workers = static_cast<int>(config_.workers.size());
   round_.emplace(std::move(round),

@@ -170,7 +170,7 @@ class NodeMachine {
   [[nodiscard]] NodeEventKind kind_of(const NodeEvent& event) const;
   bool pause_or_resume(const JobSignal& signal, NodeActions& actions);
   void end_job(Context& context, proto::Finished finished, bool round_open);
-  [[nodiscard]] bool is_same_wish(const JobSignal& signal) const;
+  [[nodiscard]] bool is_repeated(const JobSignal& signal) const;
   void leave_by(Context& context, int signal);
   void announce_round(Context& context, const proto::Round& round) const;
   void announce_place(Context& context, const proto::Round& round) const;
@@ -197,7 +197,7 @@ class NodeMachine {
   std::optional<JobSignal> last_signal_;
   std::optional<int> leaving_;            // told by this signal to end
   std::optional<int> leaves_once_clear_;  // told so while only leftovers of a success ran
-  std::string told_reason_;               // of the last round's end, to the user who waits
+  std::string shown_reason_;              // of the last round's end, to the user who waits
   bool has_rendezvous_ = false;
   bool is_spare_ = false;  // others run the round that is out
   bool paused_ = false;

@@ -34,9 +34,9 @@ void NodeMachine::announce_round(Context& context, const proto::Round& round) co
                                    round.restart_count, round.max_restarts)});
   } else if (round_ && round.restart_count == round_->round.restart_count) {
     // A second line with the reason would look like a second loss.
-    const bool is_told = told_reason_ == round.reason;
+    const bool is_shown = shown_reason_ == round.reason;
     context.act(Notice{fmt::format("{}starting the workers again on {} node{}",
-                                   is_told ? "" : round.reason + "; ", round.group_world_size,
+                                   is_shown ? "" : round.reason + "; ", round.group_world_size,
                                    round.group_world_size == 1 ? "" : "s")});
   }
   if (!round_) announce_place(context, round);
@@ -86,7 +86,7 @@ void NodeMachine::announce_wait(Context& context) {
   const std::string range = waiting.min_nodes == waiting.max_nodes
                                 ? fmt::format("{}", waiting.max_nodes)
                                 : fmt::format("{} to {}", waiting.min_nodes, waiting.max_nodes);
-  if (waiting.reason.empty() || std::exchange(told_reason_, waiting.reason) == waiting.reason)
+  if (waiting.reason.empty() || std::exchange(shown_reason_, waiting.reason) == waiting.reason)
     waiting.reason.clear();
   std::string line = waiting.reason.empty() ? "" : waiting.reason + "; ";
   line += fmt::format("{} of {} nodes have joined", waiting.nodes, range);

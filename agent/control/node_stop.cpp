@@ -144,7 +144,7 @@ void NodeMachine::clear(Context& context) {
   } else if (round_->stop->kill) {
     take(context, leftovers.kill_now());
   } else if (!leaving_) {  // the user's stop leaves them the rest of their time
-    leftovers.hurry(context.now);
+    leftovers.end_patience(context.now);
   }
 }
 

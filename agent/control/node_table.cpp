@@ -94,7 +94,7 @@ NodeEventKind NodeMachine::kind_of(const NodeEvent& event) const {
 NodeActions NodeMachine::on(NodeEvent event, Clock::time_point now) {
   NodeActions actions;
   const auto* signal = std::get_if<JobSignal>(&event);
-  if (signal != nullptr && (pause_or_resume(*signal, actions) || is_same_wish(*signal)))
+  if (signal != nullptr && (pause_or_resume(*signal, actions) || is_repeated(*signal)))
     return actions;
   Context context{event, now, actions};
   const auto kind = static_cast<std::size_t>(kind_of(event));

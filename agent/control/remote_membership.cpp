@@ -110,7 +110,7 @@ void RemoteMembership::obey(rdzv::ResetConnection&) {
 
 void RemoteMembership::obey(rdzv::Deliver& action) {
   asio::post(context_, [this, message = std::move(action.message)]() mutable {
-    if (!stopped_) events_.said(std::move(message));
+    if (!stopped_) events_.message(std::move(message));
   });
 }
 
@@ -118,6 +118,6 @@ void RemoteMembership::obey(rdzv::LeaseMoved& action) {
   if (events_.lease_moved) events_.lease_moved(action.until);
 }
 
-void RemoteMembership::obey(rdzv::Tell& action) { events_.tell(action.line); }
+void RemoteMembership::obey(rdzv::Tell& action) { events_.notice(action.line); }
 
 }  // namespace ddprun::agent

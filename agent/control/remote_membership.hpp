@@ -19,8 +19,8 @@ namespace ddprun::agent {
 class RemoteMembership final : public MembershipLink {
  public:
   struct Events {
-    Handler said;
-    std::function<void(const std::string& line)> tell;  ///< for people
+    Handler message;                                      ///< from the membership core
+    std::function<void(const std::string& line)> notice;  ///< for people
     /// Workers may run until then, by CLOCK_BOOTTIME.
     std::function<void(rdzv::SessionClock::time_point until)> lease_moved;
     /// A connection is open, nothing said on it yet; or there is none any more.

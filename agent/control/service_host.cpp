@@ -93,7 +93,7 @@ void ServiceHost::listen(const rdzv::HostingChoice& choice) {
   for (const std::uint16_t port : ports) {
     auto listener = rdzv::listen_store(choice.listen_addr, port);
     if (listener) {
-      if (choice.is_foreign) events_.tell("the rendezvous is here: " + choice.why);
+      if (choice.is_foreign) events_.notice("the rendezvous is here: " + choice.why);
       endpoint_.port = port;
       listen_addr_ = choice.listen_addr;
       public_addr_ = choice.public_addr.empty() ? choice.listen_addr : choice.public_addr;

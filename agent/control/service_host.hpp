@@ -39,7 +39,7 @@ rdzv::ServiceServerSettings agent_service_settings(boost::asio::io_context& cont
 class ServiceHost final : public rdzv::OwnService {
  public:
   struct Events {
-    std::function<void(const std::string& line)> tell;  ///< for people; from within `look`
+    std::function<void(const std::string& line)> notice;  ///< for people; from within `look`
     /// At most once, from the context: why this node cannot take part in the job.
     std::function<void(const std::string& problem)> failed;
     /// A connection to the service's port that is for the workers' store; on the service's thread.

@@ -37,8 +37,10 @@ struct ServiceAgent {
     session.service = place.host + ":" + std::to_string(place.port);
     session.lease = lease;
     agent::RemoteMembership::Events events;
-    events.said = [this](proto::MembershipMessage message) { heard.push_back(std::move(message)); };
-    events.tell = [this](const std::string& line) { lines.push_back(line); };
+    events.message = [this](proto::MembershipMessage message) {
+      heard.push_back(std::move(message));
+    };
+    events.notice = [this](const std::string& line) { lines.push_back(line); };
     link.emplace(context, std::move(session), std::move(place), std::move(events));
     REQUIRE_FALSE(link->start());
   }

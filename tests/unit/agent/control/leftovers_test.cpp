@@ -82,19 +82,19 @@ TEST_CASE("a user without patience has it killed in every phase") {
 
 TEST_CASE("after a stop leftover processes of a success have a moment and then get SIGKILL") {
   Leftovers before;
-  before.hurry(kEnd);
+  before.end_patience(kEnd);
   CHECK_FALSE(before.deadline().has_value());
   Leftovers settling;
   settling.begin(true, 10s, kEnd);
-  settling.hurry(kEnd + 50ms);
+  settling.end_patience(kEnd + 50ms);
   CHECK(settling.deadline() == kEnd + Leftovers::kSettle);
   CHECK(settling.deadline_passed(kEnd + Leftovers::kSettle) == Step::kill);
-  settling.hurry(kEnd + 1s);
+  settling.end_patience(kEnd + 1s);
   CHECK_FALSE(settling.deadline().has_value());
   Leftovers told;
   told.begin(true, 10s, kEnd);
   told.deadline_passed(kEnd + Leftovers::kSettle);
-  told.hurry(kEnd + 1s);
+  told.end_patience(kEnd + 1s);
   CHECK(told.deadline() == kEnd + 1s + Leftovers::kSettle);
   CHECK(told.deadline_passed(kEnd + 1s + Leftovers::kSettle) == Step::kill);
 }
