@@ -45,6 +45,14 @@ struct RoundHandles {
   std::chrono::system_clock::time_point wall_started_at = std::chrono::system_clock::now();
   // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
+  // In the order in which they came. A worker is not reaped before its exit is reported.
+  struct SeenExit {
+    std::size_t local_rank;
+    Clock::time_point at;
+    bool has_failed;
+    bool is_read;  // what it wrote
+  };
+  std::deque<SeenExit> seen_exits;
 };
 
 /// Gives the node's machine its events one after the other, and its actions to the shell.
@@ -97,6 +105,8 @@ class Agent {
   void on_scheduler_end(const machine::Ancestor& scheduler);
   void on_child();
   void on_worker_exit(std::size_t local_rank);
+  void report_exits();
+  void report_exit(const RoundHandles::SeenExit& seen);
   void reap_strangers();
   [[noreturn]] void die_with_warden();
 

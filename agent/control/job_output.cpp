@@ -30,7 +30,7 @@ namespace {
 
 constexpr auto kNoticeLimit = 500ms;
 constexpr auto kScreenLimit = 200ms;     // for a change of what the terminal shows
-constexpr auto kCatchUpLimit = 200ms;    // for the log thread to read the last words of workers
+constexpr auto kWaitLimit = 200ms;       // for the log thread to read the last words of workers
 constexpr auto kLastWordsLimit = 200ms;  // for the streams of dead workers to end
 constexpr auto kBusyThreadLimit = 2s;    // for the log thread to read what is in them
 constexpr auto kReaderTurn = 100ms;      // while a slow reader is waited for
@@ -74,19 +74,22 @@ JobOutput::JobOutput(boost::asio::io_context& context, const AgentConfig& config
       config_(config),
       failed_(std::move(failed)),
       quiet_streams_(context,
-                     [this](std::vector<OutputSource> sources) { read(std::move(sources)); }) {}
+                     [this](std::vector<OutputSource> sources) { read(std::move(sources)); }),
+      wait_limit_(context, [this] { end_waits(true); }) {}
 
 std::string JobOutput::prepare() {
   if (output_ || !reads_output(config_)) return "";
-  output_.emplace(
-      OutputSettings{.policy = config_.logs.policy, .bar_interval = config_.logs.bar_interval});
+  output_.emplace(OutputSettings{
+      .policy = config_.logs.policy,
+      .bar_interval = config_.logs.bar_interval,
+      .caught_up = [this] { boost::asio::post(context_, [this] { end_waits(false); }); }});
   if (output_->usable()) return "";
   output_.reset();
   return "cannot read the workers' output: too few open files; raise the limit (ulimit -n)";
 }
 
 std::string JobOutput::watch(std::vector<OutputSource> sources) {
-  catch_up_left_ = kCatchUpLimit;
+  wait_left_ = kWaitLimit;
   if (sources.empty()) return "";
   const ErrorCode refused = quiet_streams_.watch(std::move(sources));
   return refused ? why_not_read(refused) : "";
@@ -127,13 +130,32 @@ void JobOutput::resume() {
   if (output_) output_->resume();
 }
 
-std::string JobOutput::last_message(proto::RoundNumber round, int local_rank) {
-  if (!output_) return "";
-  const auto begun = Clock::now();
+void JobOutput::when_read(std::function<void()> then) {
+  if (!output_) return then();
   quiet_streams_.look();
-  output_->catch_up(begun + catch_up_left_);
-  catch_up_left_ -= std::min(catch_up_left_, Clock::now() - begun);
-  return output_->signs(round, local_rank).message();
+  const std::uint64_t catch_up = output_->begin_catch_up();
+  const bool is_first = waits_.empty();
+  waits_.push_back({catch_up, std::move(then)});
+  if (!is_first) return;
+  waits_since_ = Clock::now();
+  wait_limit_.follow(waits_since_ + wait_left_);
+  end_waits(false);
+}
+
+void JobOutput::end_waits(bool is_late) {
+  while (!waits_.empty() && (is_late || output_->has_caught_up(waits_.front().catch_up))) {
+    const auto then = std::move(waits_.front().then);
+    waits_.pop_front();
+    if (waits_.empty()) {
+      wait_limit_.follow(std::nullopt);
+      wait_left_ -= std::min(wait_left_, Clock::now() - waits_since_);
+    }
+    then();
+  }
+}
+
+std::string JobOutput::last_message(proto::RoundNumber round, int local_rank) const {
+  return output_ ? output_->signs(round, local_rank).message() : "";
 }
 
 void JobOutput::read_to_end() {

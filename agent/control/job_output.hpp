@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "agent/config.hpp"
+#include "agent/control/deadline_timer.hpp"
 #include "agent/control/quiet_streams.hpp"
 #include "agent/streams/worker_output.hpp"
 
@@ -45,9 +47,11 @@ class JobOutput {
   void pause();
   void resume();
 
-  /// The last words of a worker that has just failed. Waits until they are read, but for all
-  /// workers of a round no longer than 200 ms.
-  std::string last_message(proto::RoundNumber round, int local_rank);
+  /// A worker has failed. `then` is called when what it wrote by now has been read: at once or from
+  /// the context, in the order of the calls. All workers of a round are waited for 200 ms at most.
+  void when_read(std::function<void()> then);
+  /// Its last words.
+  [[nodiscard]] std::string last_message(proto::RoundNumber round, int local_rank) const;
   /// All workers have ended: waits until what they wrote is read.
   void read_to_end();
   /// The job is over: writes the rest. A reader of ours that is slow, and not stuck, is waited for
@@ -67,6 +71,7 @@ class JobOutput {
  private:
   void log(const std::string& line);
   void read(std::vector<OutputSource> sources);
+  void end_waits(bool is_late);
   bool wait_for_reader(const std::function<void()>& still_ending);
 
   boost::asio::io_context& context_;
@@ -75,7 +80,14 @@ class JobOutput {
   const std::thread::id thread_ = std::this_thread::get_id();
   std::optional<WorkerOutput> output_;
   QuietStreams quiet_streams_;
-  std::chrono::steady_clock::duration catch_up_left_{0};  // for workers of the round
+  struct Wait {
+    std::uint64_t catch_up;  // its number
+    std::function<void()> then;
+  };
+  std::deque<Wait> waits_;
+  std::chrono::steady_clock::time_point waits_since_;
+  std::chrono::steady_clock::duration wait_left_{0};  // for workers of the round
+  DeadlineTimer wait_limit_;
   bool waits_for_reader_ = false;
 };
 

@@ -163,28 +163,56 @@ void Agent::reap_strangers() {
 }
 
 void Agent::on_worker_exit(std::size_t local_rank) {
-  const auto now = Clock::now();
-  const NodeRound& round = *machine().round();
-  const pid_t pid = round.group.workers()[local_rank].pid;
+  auto& seen = handles_->seen_exits;
+  const auto is_this = [local_rank](const auto& exit) { return exit.local_rank == local_rank; };
+  // Without a pidfd each SIGCHLD leads here.
+  if (std::any_of(seen.begin(), seen.end(), is_this)) return;
+  const WorkerGroup& group = machine().round()->group;
+  const pid_t pid = group.workers()[local_rank].pid;
+  const auto ended = machine::exit_of(pid);
+  const bool has_failed = ended && !ended->success() && !group.stopping();
   // What it has left of its group holds its GPU. Python's resource tracker is left to clean up. Not
   // later: once the worker is reaped, its number may be another group's.
-  const auto ended = machine::exit_of(pid);
-  if (ended && !ended->success() && !round.group.stopping()) kill(-pid, SIGTERM);
+  if (has_failed) kill(-pid, SIGTERM);
+  seen.push_back({local_rank, Clock::now(), has_failed, !has_failed});
+  // Before the others are stopped for it: an exception that is read after that counts as a
+  // consequence of the stop, and its worker could not be the culprit.
+  if (has_failed) {
+    output_.when_read([this, is_this] {
+      auto& exits = handles_->seen_exits;
+      const auto read = std::find_if(exits.begin(), exits.end(), is_this);
+      if (read != exits.end()) read->is_read = true;
+      report_exits();
+    });
+  }
+  report_exits();
+}
+
+void Agent::report_exits() {
+  auto& seen = handles_->seen_exits;
+  while (!seen.empty() && seen.front().is_read) {
+    const auto first = seen.front();
+    seen.pop_front();
+    report_exit(first);
+  }
+}
+
+void Agent::report_exit(const RoundHandles::SeenExit& seen) {
+  const NodeRound& round = *machine().round();
+  const pid_t pid = round.group.workers()[seen.local_rank].pid;
   const auto reaped = machine::reap(pid);
   // It has died and cannot be reaped while a debugger holds it; SIGCHLD tells when that lets go.
-  handles_->exits[local_rank].reset();
+  handles_->exits[seen.local_rank].reset();
   if (!reaped) return;
   shared_memory_.note_end(pid);
   watches_.worker_ended(pid);
-  spdlog::info("round={} local_rank={} pid={} {}", round.round.number, local_rank, pid,
+  spdlog::info("round={} local_rank={} pid={} {}", round.round.number, seen.local_rank, pid,
                describe(reaped->exit));
-  WorkerExited exited{.local_rank = static_cast<int>(local_rank),
+  WorkerExited exited{.local_rank = static_cast<int>(seen.local_rank),
                       .exit = reaped->exit,
                       .used = reaped->used,
-                      .at = now};
-  if (!reaped->exit.success() && !round.group.stopping()) {
-    // Before the others are stopped for it: an exception that is read after that counts as a
-    // consequence of the stop, and its worker could not be the culprit.
+                      .at = seen.at};
+  if (seen.has_failed) {
     const std::string message = output_.last_message(round.round.number, exited.local_rank);
     exited.lost_a_peer = !victim_phrase(message).empty();
     exited.timed_out = is_time_out(message);

@@ -48,6 +48,7 @@ ConsoleSettings console_settings(int fd, int other, std::chrono::milliseconds ba
 WorkerOutput::WorkerOutput(OutputSettings settings)
     : one_console_(same_output(settings.stdout_fd, settings.stderr_fd)),
       bar_interval_(settings.bar_interval),
+      caught_up_(std::move(settings.caught_up)),
       stdout_writer_(console_writer_settings(settings.policy, settings.stdout_fd),
                      [this] { wake(); }),
       stderr_writer_(console_writer_settings(settings.policy, settings.stderr_fd),
@@ -152,11 +153,21 @@ void WorkerOutput::resume() {
 }
 
 bool WorkerOutput::catch_up(Steady::time_point deadline) {
+  const std::uint64_t wanted = begin_catch_up();
   std::unique_lock lock(mutex_);
-  if (!thread_.joinable()) return true;
-  const std::uint64_t wanted = ++catch_ups_wanted_;
-  wake();
   return changed_.wait_until(lock, deadline, [&] { return catch_ups_done_ >= wanted; });
+}
+
+std::uint64_t WorkerOutput::begin_catch_up() {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) return 0;
+  wake();
+  return ++catch_ups_wanted_;
+}
+
+bool WorkerOutput::has_caught_up(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  return catch_ups_done_ >= number;
 }
 
 void WorkerOutput::drain(Steady::time_point deadline) {

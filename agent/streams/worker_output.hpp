@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,6 +37,7 @@ struct OutputSettings {
   std::chrono::milliseconds bar_interval{10'000};
   int stdout_fd = STDOUT_FILENO;  ///< borrowed
   int stderr_fd = STDERR_FILENO;
+  std::function<void()> caught_up = {};  ///< from the thread, each time that it has; see there
 };
 
 class WorkerOutput {
@@ -69,6 +72,10 @@ class WorkerOutput {
   /// because a reader of ours is slow or has stopped, are not waited for. False: the deadline has
   /// passed.
   bool catch_up(std::chrono::steady_clock::time_point deadline);
+  /// Begins it and waits for nothing: OutputSettings::caught_up is called when it has ended.
+  /// Returns its number.
+  std::uint64_t begin_catch_up();
+  [[nodiscard]] bool has_caught_up(std::uint64_t number) const;
 
   /// The processes of all rounds so far have ended: waits until every stream of theirs has been
   /// read to its end, or the deadline has passed. From now on no console is waited for with them,
@@ -171,6 +178,7 @@ class WorkerOutput {
 
   bool one_console_;  // stdout and stderr are the same terminal, file or pipe
   std::chrono::milliseconds bar_interval_;
+  const std::function<void()> caught_up_;
   // One for each descriptor, so that a reader of ours that has stopped keeps lines neither from the
   // other nor from the files.
   LogWriter stdout_writer_;  // unused where both are one

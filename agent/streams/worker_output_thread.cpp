@@ -145,6 +145,7 @@ void WorkerOutput::read_behind() {
   const std::lock_guard lock(mutex_);
   catch_ups_done_ = catching_up_;
   changed_.notify_all();
+  if (caught_up_) caught_up_();
 }
 
 /// Lets lines gather in the pipes. `wake_` ends the rest.

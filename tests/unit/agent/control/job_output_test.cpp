@@ -1,0 +1,66 @@
+// What workers print, as the control thread uses it.
+#include "agent/control/job_output.hpp"
+
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "agent/streams/stream_pair.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The stderr of one worker, which nobody sees.
+struct OneWorker {
+  OneWorker() {
+    config.workers.resize(1);
+    config.workers[0].standard_error.mode = agent::StreamMode::pipe;
+    REQUIRE(output.prepare().empty());
+    agent::StreamPair pair = agent::make_pipe().value();
+    stream = std::move(pair.workers);
+    agent::OutputSource source;
+    source.fd = std::move(pair.ours);
+    source.standard_error = true;
+    source.to_console = false;
+    std::vector<agent::OutputSource> sources;
+    sources.push_back(std::move(source));
+    REQUIRE(output.watch(std::move(sources)).empty());
+  }
+  void print(const std::string& text) const {
+    REQUIRE(write(stream.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
+
+  boost::asio::io_context context;
+  agent::AgentConfig config;
+  agent::JobOutput output{context, config, [](const std::string&) {}};
+  UniqueFd stream;
+};
+
+}  // namespace
+
+TEST_CASE("the last words of failed workers are read before their ends go on, in order") {
+  OneWorker worker;
+  std::string order;
+  worker.print("Traceback (most recent call last):\nValueError: bad lr\n");
+  worker.output.when_read([&] {
+    order += 'a';
+    CHECK(worker.output.last_message(0, 0) == "ValueError: bad lr");
+  });
+  worker.output.when_read([&] { order += 'b'; });
+  while (order.size() < 2 && worker.context.run_one_for(10s) > 0) {
+  }
+  CHECK(order == "ab");
+}
+
+TEST_CASE("where workers have printed nothing their ends are not waited for") {
+  OneWorker worker;
+  bool is_called = false;
+  worker.output.when_read([&] { is_called = true; });
+  CHECK(is_called);
+  CHECK(worker.output.last_message(0, 0).empty());
+}
