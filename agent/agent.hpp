@@ -40,43 +40,58 @@ struct WorkerLogs {
   std::string standard_error;
 };
 
+/// The job's last round on this node.
+struct LastRound {
+  proto::RoundNumber number = 0;
+  std::chrono::system_clock::time_point started;
+  std::chrono::nanoseconds began_after{0};  ///< since the job's start
+  int first_rank = 0;                       ///< of this node
+  int nodes = 1;
+  int world_size = 0;                 ///< 0: there was no round
+  std::string store_addr;             ///< of its workers
+  std::uint16_t store_port = 0;       ///< of its workers
+  bool newer_store_clients = false;   ///< one asked the store for what only a newer PyTorch has
+  std::vector<WorkerRecord> workers;  ///< empty when none was started
+  std::vector<WorkerLogs> logs;       ///< by local rank; empty: no log files
+};
+
+/// What the user has seen of the worker that failed the job.
+struct CulpritOutput {
+  bool is_here = true;  ///< and not on another node
+  /// Its log file, with something in it: of its stderr, else of its stdout. Empty: none is known,
+  /// or it is on another node.
+  std::string log;
+  bool output_seen = false;   ///< false: its stderr was our own, so there are no lines
+  bool output_above = false;  ///< its stderr was ours, where the report goes, too
+  /// Its last lines are right above the report, which leaves them out.
+  bool last_lines_seen = false;
+};
+
+/// What became of our output.
+struct OutputEnd {
+  std::uint64_t dropped_bytes = 0;
+  int refusal = 0;  ///< the errno with which our stdout or stderr refused bytes
+  std::string full_disk;   ///< not empty: the log folder, which `has no space left` after a failure
+  /// Our output ends within a line of a worker; none: workers write there themselves.
+  std::optional<bool> stdout_unfinished;
+  std::optional<bool> stderr_unfinished;
+};
+
 /// How the job ended, for the report.
 struct AgentResult {
   proto::Finished finished;
   std::chrono::system_clock::time_point job_started;
   std::chrono::nanoseconds job_lasted{0};
-  std::chrono::nanoseconds before_last_round{0};  ///< of that, until the last round began
-  proto::RoundNumber round = 0;
   std::string node_name;
   machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
-  std::chrono::system_clock::time_point started;  ///< of the last round
-  int first_rank = 0;                             ///< of this node in the last round
-  int nodes = 1;                                  ///< of the last round
-  bool culprit_is_here = true;                    ///< and not on another node
-  int world_size = 0;                             ///< of the last round; 0: there was none
-  std::string store_addr;                         ///< of the last round's workers
-  std::uint16_t store_port = 0;                   ///< of the last round's workers
-  std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
-  std::vector<RoundSummary> rounds;   ///< in order; of very many the first and the last ones
-  int rounds_left_out = 0;            ///< between them
+  LastRound last_round;
+  CulpritOutput culprit;
+  OutputEnd output;
+  std::vector<RoundSummary> rounds;  ///< in order; of very many the first and the last ones
+  int rounds_left_out = 0;           ///< between them
   /// The error files' contents of the last failed round, by local rank; only where they are to be
   /// kept.
   std::map<int, std::string> error_files;
-  std::vector<WorkerLogs> logs;  ///< of the last round, by local rank; empty: no log files
-  /// The culprit's log file, with something in it: of its stderr, else of its stdout. Empty: none
-  /// is known, or the culprit is on another node.
-  std::string culprit_log;
-  bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
-  bool culprit_output_above = false;  ///< its stderr was ours, where the report goes, too
-  /// The culprit's last lines are right above the report, which leaves them out.
-  bool last_lines_seen = false;
-  bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
-  std::uint64_t dropped_bytes = 0;
-  int output_refusal = 0;  ///< the errno with which our stdout or stderr refused bytes
-  std::string full_disk;   ///< not empty: the log folder, which `has no space left` after a failure
-  /// Our output ends within a line of a worker; none: workers write there themselves.
-  std::optional<bool> stdout_unfinished;
-  std::optional<bool> stderr_unfinished;
   std::vector<std::string> leftovers;  ///< processes that could not be killed, and why
   std::optional<ChaosSummary> chaos;   ///< none: nothing was broken on purpose
 };

@@ -135,7 +135,7 @@ int tell_launcher(const agent::AgentResult& result, int code, const launcher::La
                   const launcher::JobFacts& facts, const launcher::NodePlan& node) {
   launcher::NodeEnd end;
   end.exit_code = code;
-  end.has_culprit = result.finished.verdict && result.culprit_is_here;
+  end.has_culprit = result.finished.verdict && result.culprit.is_here;
   end.reports = result.finished.report_at.empty();
   end.cancelled = result.finished.outcome == proto::Finished::Outcome::cancelled;
   end.text = printable(launcher::report(result, code), "\n\t");
@@ -183,7 +183,8 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   const auto conclude = [&](const agent::AgentResult& result) {
     const int code = launcher::exit_code(result, plan.report.exit_code_rule);
     if (node != nullptr) return tell_launcher(result, code, plan, facts, *node);
-    launcher::UnfinishedLines unfinished{result.stdout_unfinished, result.stderr_unfinished};
+    launcher::UnfinishedLines unfinished{result.output.stdout_unfinished,
+                                         result.output.stderr_unfinished};
     if (!plan.report.file.empty() && result.finished.report_at.empty())
       write_report(plan.report.file, launcher::report_json(result, code, facts), unfinished, level);
     const std::string chaos = result.chaos ? launcher::chaos_text(*result.chaos) : "";

@@ -40,28 +40,30 @@ void describe_culprit_output(AgentResult& result, const AgentConfig& config, int
                                (out_mode == StreamMode::pty || out_mode == StreamMode::pipe);
   // Its stdout, and other nodes, may have written to the same place since.
   const bool through_ssh = config.rendezvous && !config.rendezvous->socket.empty();
-  const bool may_be_above =
-      !through_ssh && (mode != StreamMode::copy || (result.nodes == 1 && !shows_out_lines));
-  result.last_lines_seen =
-      may_be_above && output != nullptr && output->last_lines_in_sight(result.round, local_rank);
-  if (static_cast<std::size_t>(local_rank) < result.logs.size())
-    result.culprit_log = log_with_text(result.logs[static_cast<std::size_t>(local_rank)]);
-  result.culprit_output_above = mode == StreamMode::inherit;
-  result.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
+  const bool may_be_above = !through_ssh && (mode != StreamMode::copy ||
+                                             (result.last_round.nodes == 1 && !shows_out_lines));
+  result.culprit.last_lines_seen =
+      may_be_above && output != nullptr &&
+      output->last_lines_in_sight(result.last_round.number, local_rank);
+  if (static_cast<std::size_t>(local_rank) < result.last_round.logs.size())
+    result.culprit.log =
+        log_with_text(result.last_round.logs[static_cast<std::size_t>(local_rank)]);
+  result.culprit.output_above = mode == StreamMode::inherit;
+  result.culprit.output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
 }
 
-void describe_last_round(AgentResult& result, const AgentConfig& config, const NodeRound& round,
-                         const JobStart& start) {
-  result.round = round.round.number;
-  result.first_rank = round.round.first_rank;
-  result.nodes = round.round.group_world_size;
-  result.world_size = round.round.world_size;
-  result.store_addr = round.round.master_addr;
-  result.store_port = round.round.master_port;
-  result.started = start.wall_time_of(round.started_at);
-  result.before_last_round = round.started_at - start.at;
-  result.workers = round.group.workers();
-  if (config.log_folder.empty()) return;
+LastRound last_round_of(const AgentConfig& config, const NodeRound& round, const JobStart& start) {
+  LastRound last;
+  last.number = round.round.number;
+  last.first_rank = round.round.first_rank;
+  last.nodes = round.round.group_world_size;
+  last.world_size = round.round.world_size;
+  last.store_addr = round.round.master_addr;
+  last.store_port = round.round.master_port;
+  last.started = start.wall_time_of(round.started_at);
+  last.began_after = round.started_at - start.at;
+  last.workers = round.group.workers();
+  if (config.log_folder.empty()) return last;
   for (std::size_t i = 0; i < config.workers.size(); ++i) {
     const auto file = [&](const StreamSettings& stream, bool standard_error) {
       const bool logged = stream.to_file || stream.mode == StreamMode::file;
@@ -69,9 +71,10 @@ void describe_last_round(AgentResult& result, const AgentConfig& config, const N
                                   standard_error)
                     : std::string();
     };
-    result.logs.push_back({file(config.workers[i].standard_output, false),
-                           file(config.workers[i].standard_error, true)});
+    last.logs.push_back({file(config.workers[i].standard_output, false),
+                         file(config.workers[i].standard_error, true)});
   }
+  return last;
 }
 
 /// After it the warden ends us, unless it is told again that there is still something to do.
@@ -108,8 +111,8 @@ void Agent::end_job(EndJob& action) {
     link_.lease(std::nullopt);
     shared_memory_.end_round(workers());
     if (action.round_open) add_summary(result_, *machine().round(), start_);
-    describe_last_round(result_, config_, *machine().round(), start_);
-    result_.newer_store_clients = store_.has_newer_clients();
+    result_.last_round = last_round_of(config_, *machine().round(), start_);
+    result_.last_round.newer_store_clients = store_.has_newer_clients();
   }
   while (!shared_memory_.remove_next()) link_.ends_within(end_limit(config_));
   result_.job_started = start_.wall;
@@ -121,17 +124,18 @@ void Agent::end_job(EndJob& action) {
   result_.containment = no_cgroup ? machine::ContainmentLevel::tree : config_.containment;
   output_.end(action.finished.outcome == proto::Finished::Outcome::cancelled,
               [this] { link_.ends_within(end_limit(config_)); });
-  result_.dropped_bytes = output_.dropped_bytes();
-  result_.stdout_unfinished = output_.unfinished_line(false);
-  result_.stderr_unfinished = output_.unfinished_line(true);
+  result_.output.dropped_bytes = output_.dropped_bytes();
+  result_.output.refusal = output_.refusal();
+  result_.output.stdout_unfinished = output_.unfinished_line(false);
+  result_.output.stderr_unfinished = output_.unfinished_line(true);
   proto::Finished& finished = action.finished;
   if (finished.verdict) {
     const proto::FailedWorker& culprit = finished.verdict->culprit;
-    result_.culprit_is_here = culprit.agent == membership_->own_id();
-    if (result_.culprit_is_here)
+    result_.culprit.is_here = culprit.agent == membership_->own_id();
+    if (result_.culprit.is_here)
       describe_culprit_output(result_, config_, culprit.failure.local_rank, output_.of_workers());
   }
-  result_.dropped_bytes += finished.losses.dropped_bytes;
+  result_.output.dropped_bytes += finished.losses.dropped_bytes;
   result_.leftovers.insert(result_.leftovers.end(), finished.losses.leftovers.begin(),
                            finished.losses.leftovers.end());
   if (!result_.rounds.empty()) {

@@ -63,7 +63,8 @@ class JobOutput {
   [[nodiscard]] std::uint64_t dropped_bytes() const {
     return output_ ? output_->dropped_bytes() : 0;
   }
-  /// As in AgentResult.
+  [[nodiscard]] int refusal() const { return output_ ? output_->refusal() : 0; }
+  /// As in OutputEnd.
   [[nodiscard]] std::optional<bool> unfinished_line(bool standard_error) const;
   /// Null: nothing of it goes through us.
   [[nodiscard]] const WorkerOutput* of_workers() const { return output_ ? &*output_ : nullptr; }

@@ -109,7 +109,7 @@ proto::Stopped Agent::gather_evidence() {
   stopped.ended = ended_well(round);
   if (!has_failed(round)) return stopped;
   output_.read_to_end();
-  result_.full_disk = disk_shortage(config_.log_folder);
+  result_.output.full_disk = disk_shortage(config_.log_folder);
   const bool memory_kill = watches_.take_memory_kill();
   const auto pages = read_progress_pages(config_, round.round);
   stopped.furthest_step = furthest_step(pages);

@@ -127,15 +127,15 @@ std::string alike_text(const agent::AgentResult& result, const proto::Verdict& v
   // Nothing is known of workers without words but how they ended.
   if (!words) how = (culprit.exit.by_signal ? "were " : "") + describe(culprit.exit);
   const auto count = verdict.alike.size() + 1;
-  if (static_cast<int>(count) == result.world_size) {
+  if (static_cast<int>(count) == result.last_round.world_size) {
     const std::string all = count == 2 ? "both" : fmt::format("all {}", count);
     return fmt::format("ddprun: {} workers {}; first: rank {}\n", all, how, verdict.culprit.rank);
   }
   std::vector<int> list{verdict.culprit.rank};
   for (const proto::FailedWorker& worker : verdict.alike) list.push_back(worker.rank);
   std::sort(list.begin(), list.end());
-  return fmt::format("ddprun: {} of {} workers {} ({}); first: rank {}\n", count, result.world_size,
-                     how, ranks_text(list), verdict.culprit.rank);
+  return fmt::format("ddprun: {} of {} workers {} ({}); first: rank {}\n", count,
+                     result.last_round.world_size, how, ranks_text(list), verdict.culprit.rank);
 }
 
 /// What went wrong stands at the end of them. PyTorch begins each with the rank, which is named
@@ -158,18 +158,18 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
       worker_text(verdict.culprit.rank, verdict.culprit.node, culprit.local_rank, culprit.pid),
       describe(culprit));
   const bool wrote_nothing =
-      culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
-  text += evidence_text(verdict, wrote_nothing, result.world_size > 1) + close_call_text(verdict) +
-          usage_text(culprit) + alike_text(result, verdict);
+      culprit.last_lines.empty() && result.culprit.output_seen && culprit.error.empty();
+  text += evidence_text(verdict, wrote_nothing, result.last_round.world_size > 1) +
+          close_call_text(verdict) + usage_text(culprit) + alike_text(result, verdict);
   for (const std::string& hint : hints(result, verdict))
     text += fmt::format("ddprun: hint: {}\n", hint);
-  if (!culprit.last_lines.empty() && !result.last_lines_seen)
+  if (!culprit.last_lines.empty() && !result.culprit.last_lines_seen)
     text += last_lines_text(verdict.culprit.rank, culprit.last_lines);
   text += output_above_text(result, culprit);
-  if (!result.culprit_log.empty()) {
+  if (!result.culprit.log.empty()) {
     const std::string& node = verdict.culprit.node;
     text += fmt::format("ddprun: its log{}: {}\n", node.empty() ? "" : " on " + node,
-                        on_screen(result.culprit_log, kLogPathBytesShown));
+                        on_screen(result.culprit.log, kLogPathBytesShown));
   }
   // The evidence of a crash says it already.
   if (wrote_nothing && culprit.evidence.kind != EvidenceKind::fatal_signal)
@@ -198,14 +198,15 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
   }
   for (const proto::Suspect& suspect : verdict.suspects) failed.push_back(suspect.rank);
   std::vector<int> stopped;
-  for (std::size_t i = 0; i < result.workers.size(); ++i) {
-    const int rank = result.first_rank + static_cast<int>(i);
+  for (std::size_t i = 0; i < result.last_round.workers.size(); ++i) {
+    const int rank = result.last_round.first_rank + static_cast<int>(i);
     const bool known = std::find(failed.begin(), failed.end(), rank) != failed.end();
-    if (!known && result.workers[i].stopped_by_us) stopped.push_back(rank);
+    if (!known && result.last_round.workers[i].stopped_by_us) stopped.push_back(rank);
   }
   if (stopped.empty()) return text;
   return text + fmt::format("ddprun: stopped because of it{}: {}\n",
-                            result.nodes > 1 ? " on this node" : "", ranks_text(stopped));
+                            result.last_round.nodes > 1 ? " on this node" : "",
+                            ranks_text(stopped));
 }
 
 /// Whether another try could have helped: what the restart policy refuses in any case is no news.
@@ -262,13 +263,13 @@ std::string wrong_usage_text(const agent::AgentResult& result, int code) {
                         code == kExitUsage && culprit.error.empty() && !culprit.stopped_by_us &&
                         culprit.evidence.kind == EvidenceKind::own_exit;
   const bool is_alone = verdict.victims.empty() && verdict.suspects.empty() &&
-                        verdict.ended.empty() && result.nodes == 1;
+                        verdict.ended.empty() && result.last_round.nodes == 1;
   if (!is_plain || !is_alone || culprit.last_lines.size() > kUsageLinesMost ||
       !hints(result, verdict).empty())
     return "";
   std::string text = fmt::format("ddprun: rank {} {}, mostly wrong arguments or input",
                                  verdict.culprit.rank, describe(culprit));
-  if (!culprit.last_lines.empty() && !result.last_lines_seen)
+  if (!culprit.last_lines.empty() && !result.culprit.last_lines_seen)
     text += ": " + on_screen(culprit.last_lines.back(), kTextBytesShown);
   const std::string why = why_not_restarted(result.finished);
   return text + (why.empty() ? "" : " (" + why + ")") + "\n";
@@ -290,7 +291,7 @@ std::string success_line(const agent::AgentResult& result) {
   if (result.finished.restart_count == 0) return "";
   return fmt::format("ddprun: done in {}, {}, at most {} lost\n", describe(result.job_lasted),
                      counted(result.finished.restart_count, "restart"),
-                     describe(result.before_last_round));
+                     describe(result.last_round.began_after));
 }
 
 /// How many workers did not just die of the signal, in a job that was asked to end.
@@ -298,7 +299,8 @@ std::string exited_by_themselves_text(const agent::AgentResult& result) {
   const int own = exited_by_themselves(result);
   if (own == 0) return "";
   return fmt::format("; workers{} that exited by themselves: {} of {}",
-                     result.nodes > 1 ? " of this node" : "", own, result.workers.size());
+                     result.last_round.nodes > 1 ? " of this node" : "", own,
+                     result.last_round.workers.size());
 }
 
 }  // namespace
@@ -312,8 +314,8 @@ int exited_by_themselves(const agent::AgentResult& result) {
     return code == kExitSuccess || code == kExitSignalBase + finished.signal ||
            code == kExitSignalBase + SIGTERM;  // which other nodes' workers get
   };
-  return static_cast<int>(
-      std::count_if(result.workers.begin(), result.workers.end(), exited_by_itself));
+  return static_cast<int>(std::count_if(result.last_round.workers.begin(),
+                                        result.last_round.workers.end(), exited_by_itself));
 }
 
 int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
@@ -354,12 +356,13 @@ std::string report_text(const agent::AgentResult& result, int code) {
   std::string text;
   for (const std::string& process : result.leftovers)
     text += fmt::format("ddprun: could not be killed: {}\n", on_screen(process, kTextBytesShown));
-  if (result.dropped_bytes > 0) {
-    text += fmt::format(
-        "ddprun: dropped {} bytes of the workers' output: {}\n", result.dropped_bytes,
-        result.output_refusal == 0 ? "a reader or a disk was too slow (see --log-policy)"
-                                   : fmt::format("stdout or stderr cannot be written: {}",
-                                                 std::strerror(result.output_refusal)));
+  if (result.output.dropped_bytes > 0) {
+    text += fmt::format("ddprun: dropped {} bytes of the workers' output: {}\n",
+                        result.output.dropped_bytes,
+                        result.output.refusal == 0
+                            ? "a reader or a disk was too slow (see --log-policy)"
+                            : fmt::format("stdout or stderr cannot be written: {}",
+                                          std::strerror(result.output.refusal)));
   }
   const bool ends_with_reason =
       finished.outcome == Outcome_::failed && !finished.verdict && !finished.lost_node;
@@ -375,7 +378,7 @@ std::string report_text(const agent::AgentResult& result, int code) {
   }
   if (finished.lost_node) return text + lost_node_text(finished, code);
   if (!finished.verdict) return text + fmt::format("ddprun: {}\n", finished.reason);
-  if (!finished.report_at.empty() && !result.culprit_is_here) {
+  if (!finished.report_at.empty() && !result.culprit.is_here) {
     return text +
            fmt::format("ddprun: the job failed: {}; {} reports it in full\n",
                        describe(*finished.verdict), finished.report_at) +

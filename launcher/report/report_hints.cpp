@@ -185,12 +185,12 @@ std::string about_misplaced_option(const proto::WorkerFailure& failure,
 /// PyTorch names the place to which it could not connect.
 std::string about_store(const agent::AgentResult& result, const proto::WorkerFailure& failure,
                         const proto::ProgramFacts& facts) {
-  if (result.nodes < 2 || !mentions(failure, {"client socket has "}) ||
-      !mentions(failure, {fmt::format(", {})", result.store_port)}))
+  if (result.last_round.nodes < 2 || !mentions(failure, {"client socket has "}) ||
+      !mentions(failure, {fmt::format(", {})", result.last_round.store_port)}))
     return "";
   return fmt::format(
       "its node cannot reach the workers' store at {}: open that port between the nodes{}",
-      to_string(Endpoint(result.store_addr, result.store_port)),
+      to_string(Endpoint(result.last_round.store_addr, result.last_round.store_port)),
       facts.chooses_store_port
           ? ", or let ddprun choose one that is open, with --port-range=FIRST:LAST"
           : "");
@@ -226,7 +226,7 @@ std::string output_above_text(const agent::AgentResult& result,
   const bool may_have_said = culprit.error.empty() && culprit.evidence.text.empty() &&
                              culprit.last_lines.empty() && !culprit.exit.by_signal &&
                              culprit.exit.value < kExitSignalBase;
-  if (!result.culprit_output_above || !may_have_said) return "";
+  if (!result.culprit.output_above || !may_have_said) return "";
   return "ddprun: its stderr went directly to this terminal: look above (--output=prefix copies it "
          "into this report)\n";
 }
@@ -238,8 +238,8 @@ std::vector<std::string> hints(const agent::AgentResult& result, const proto::Ve
   const auto add = [&found](std::string hint) {
     if (!hint.empty()) found.push_back(std::move(hint));
   };
-  if (!result.full_disk.empty())
-    add(on_screen(result.full_disk, kPathBytesShown) + ": that may be the cause");
+  if (!result.output.full_disk.empty())
+    add(on_screen(result.output.full_disk, kPathBytesShown) + ": that may be the cause");
   if (mentions(culprit, {"No module named"})) add(about_python(facts));
   add(about_stdin(verdict.culprit, facts));
   if (mentions(culprit, {"CUDA out of memory", "CUDA error: out of memory"})) {
@@ -254,7 +254,7 @@ std::vector<std::string> hints(const agent::AgentResult& result, const proto::Ve
     if (culprit.exit.value == kExitUsage) add(about_misplaced_option(culprit, facts));
   }
   add(about_store(result, culprit, facts));
-  if (result.newer_store_clients)
+  if (result.last_round.newer_store_clients)
     add("the workers' PyTorch is newer than this ddprun: --worker-store=rank0");
   if (mentions(culprit, {"built without libuv", "build without libuv"}))
     add("this PyTorch has no libuv: set USE_LIBUV=0 and use --worker-store=rank0");

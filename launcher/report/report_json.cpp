@@ -48,7 +48,7 @@ Json worker_json(const proto::FailedWorker& worker, const agent::AgentResult& re
   if (ran) {
     json["pid"] = failure.pid;
     json["ran_for_seconds"] = in_seconds(failure.ran_for);
-    json["started"] = describe(result.started);
+    json["started"] = describe(result.last_round.started);
     json["ended_seconds"] = in_seconds(failure.ended_at);
   }
   if (!ran) json["error"] = failure.error;
@@ -146,10 +146,12 @@ Json round_json(const agent::RoundSummary& round, const std::string& own_host) {
 /// The log files of the last round's workers.
 Json logs_json(const agent::AgentResult& result) {
   Json list = Json::array();
-  for (std::size_t i = 0; i < result.logs.size(); ++i) {
-    Json json = {{"rank", result.first_rank + static_cast<int>(i)}};
-    if (!result.logs[i].standard_output.empty()) json["stdout"] = result.logs[i].standard_output;
-    if (!result.logs[i].standard_error.empty()) json["stderr"] = result.logs[i].standard_error;
+  for (std::size_t i = 0; i < result.last_round.logs.size(); ++i) {
+    Json json = {{"rank", result.last_round.first_rank + static_cast<int>(i)}};
+    if (!result.last_round.logs[i].standard_output.empty())
+      json["stdout"] = result.last_round.logs[i].standard_output;
+    if (!result.last_round.logs[i].standard_error.empty())
+      json["stderr"] = result.last_round.logs[i].standard_error;
     list.push_back(std::move(json));
   }
   return list;
@@ -165,8 +167,8 @@ Json nodes_json(const agent::AgentResult& result) {
   };
   for (const proto::NodeOfRound& node : result.finished.nodes)
     add(node.name, node.group_rank, node.first_rank, node.workers);
-  if (list.empty() && result.nodes == 1 && result.world_size > 0)
-    add(result.node_name, 0, 0, result.world_size);
+  if (list.empty() && result.last_round.nodes == 1 && result.last_round.world_size > 0)
+    add(result.node_name, 0, 0, result.last_round.world_size);
   return list;
 }
 
@@ -218,9 +220,9 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["command"] = facts.command;
   json["cwd"] = facts.folder;
   json["host"] = result.node_name;
-  json["nodes"] = result.nodes;
+  json["nodes"] = result.last_round.nodes;
   json["node_list"] = nodes_json(result);
-  json["world_size"] = result.world_size;
+  json["world_size"] = result.last_round.world_size;
   json["started"] = describe(result.job_started);
   json["ended"] =
       describe(result.job_started +
@@ -242,7 +244,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["not_restarted"] = finished.no_restart;
   json["log_folder"] = facts.log_folder;
   json["logs"] = logs_json(result);
-  json["dropped_bytes"] = result.dropped_bytes;
+  json["dropped_bytes"] = result.output.dropped_bytes;
   json["exited_by_themselves"] = exited_by_themselves(result);
   json["containment"] = std::string(machine::to_string(result.containment));
   json["leftovers"] = result.leftovers;

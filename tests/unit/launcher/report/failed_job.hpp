@@ -22,9 +22,9 @@ inline agent::WorkerRecord ended(ExitStatus exit, bool by_us = false) {
 /// Rank 1 of three failed; the others were stopped.
 inline agent::AgentResult failed(ExitStatus exit) {
   agent::AgentResult result;
-  result.world_size = 3;
-  result.workers = {ended({true, SIGTERM, false}, true), ended(exit),
-                    ended({true, SIGTERM, false}, true)};
+  result.last_round.world_size = 3;
+  result.last_round.workers = {ended({true, SIGTERM, false}, true), ended(exit),
+                               ended({true, SIGTERM, false}, true)};
   result.finished.outcome = proto::Finished::Outcome::failed;
   result.finished.max_restarts = 2;
   result.finished.restart_count = 2;

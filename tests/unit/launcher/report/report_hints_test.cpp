@@ -66,9 +66,9 @@ TEST_CASE("unexplained failures of PyTorch, CUDA and shells come with a hint") {
 
 TEST_CASE("a worker that cannot reach the store of its round names the port and what opens it") {
   agent::AgentResult result = failed({false, 1, false});
-  result.nodes = 2;
-  result.store_addr = "10.77.1.2";
-  result.store_port = 39875;
+  result.last_round.nodes = 2;
+  result.last_round.store_addr = "10.77.1.2";
+  result.last_round.store_port = 39875;
   result.finished.verdict->culprit.failure.last_lines = {
       "torch.distributed.DistNetworkError: The client socket has timed out after 5000ms while "
       "trying to connect to (10.77.1.2, 39875)."};
@@ -78,10 +78,10 @@ TEST_CASE("a worker that cannot reach the store of its round names the port and 
   CHECK(has(said(result, {.chooses_store_port = true}),
             hint + ", or let ddprun choose one that is open, with --port-range=FIRST:LAST\n"));
   CHECK(has(said(result), hint + "\n"));
-  result.store_port = 29500;  // the program's own socket
+  result.last_round.store_port = 29500;  // the program's own socket
   CHECK_FALSE(has(said(result), "hint"));
-  result.store_port = 39875;
-  result.nodes = 1;
+  result.last_round.store_port = 39875;
+  result.last_round.nodes = 1;
   CHECK_FALSE(has(said(result), "hint"));
 }
 
@@ -127,21 +127,21 @@ TEST_CASE("an exit code that stands for a signal names it, unless ddprun stopped
 TEST_CASE("messages that went to the terminal without ddprun are pointed to") {
   agent::AgentResult result = failed({false, 1, false});
   CHECK_FALSE(has(said(result), "above"));
-  result.culprit_output_above = true;
+  result.culprit.output_above = true;
   CHECK(has(said(result), "ddprun: its stderr went directly to this terminal"));
   result.finished.verdict->culprit.failure.evidence.text = "ValueError: from its error file";
   CHECK_FALSE(has(said(result), "above"));
   for (const ExitStatus exit : {ExitStatus{true, SIGKILL, false}, ExitStatus{true, SIGSEGV, false},
                                 ExitStatus{false, 137, false}}) {
     result = failed(exit);
-    result.culprit_output_above = true;
+    result.culprit.output_above = true;
     CHECK_FALSE(has(said(result), "above"));
   }
 }
 
 TEST_CASE("a full disk under the log folder is named as a possible cause") {
   agent::AgentResult result = failed({false, 1, false});
-  result.full_disk = "/logs/job_a has no space left";
+  result.output.full_disk = "/logs/job_a has no space left";
   CHECK(has(said(result), "ddprun: hint: /logs/job_a has no space left: that may be the cause\n"));
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("a PyTorch without libuv and one that is too new get the option that h
       "libuv support"};
   CHECK(said(result).find("set USE_LIBUV=0 and use --worker-store=rank0") != std::string::npos);
   result = failed({false, 1, false});
-  result.newer_store_clients = true;
+  result.last_round.newer_store_clients = true;
   CHECK(said(result).find("newer than this ddprun: --worker-store=rank0") != std::string::npos);
 }
 

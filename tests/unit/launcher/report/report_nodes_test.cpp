@@ -71,7 +71,7 @@ TEST_CASE("no name or reason from another node begins a line of the report") {
   result = failed({false, 1, false});
   result.finished.verdict->culprit.node = fake;
   lines_of(result);
-  result.culprit_is_here = false;
+  result.culprit.is_here = false;
   result.finished.report_at = fake;
   lines_of(result);
   result = test::timed_out_waiting();
@@ -124,30 +124,30 @@ TEST_CASE("a node that was not sound is named once where the job ended because o
 TEST_CASE("the JSON report lists the nodes of the last round") {
   agent::AgentResult result;
   result.node_name = "node0";
-  result.world_size = 4;
+  result.last_round.world_size = 4;
   const auto listed = [&] {
     return nlohmann::json::parse(launcher::report_json(result, 0, {}))["node_list"];
   };
   REQUIRE(listed().size() == 1);
   CHECK(listed()[0]["host"] == "node0");
   CHECK(listed()[0]["ranks"] == nlohmann::json({0, 3}));
-  result.nodes = 2;
+  result.last_round.nodes = 2;
   CHECK(listed().empty());  // another node reports
   result.finished.nodes = {{"node0", 0, 0, 1}, {"node1", 1, 1, 3}};
   REQUIRE(listed().size() == 2);
   CHECK(listed()[1]["host"] == "node1");
   CHECK(listed()[1]["group_rank"] == 1);
   CHECK(listed()[1]["ranks"] == nlohmann::json({1, 3}));
-  result.nodes = 1;
-  result.world_size = 0;
+  result.last_round.nodes = 1;
+  result.last_round.world_size = 0;
   result.finished.nodes.clear();
   CHECK(listed().empty());  // no round began
 }
 
 TEST_CASE("of the workers that were stopped a node names its own, and tells so") {
   agent::AgentResult result = failed({false, 3, false});
-  result.nodes = 2;
-  result.first_rank = 4;
+  result.last_round.nodes = 2;
+  result.last_round.first_rank = 4;
   result.finished.verdict->culprit.rank = 5;
   CHECK(has(said(result), "ddprun: stopped because of it on this node: ranks 4, 6\n"));
 }

@@ -23,7 +23,7 @@ TEST_CASE("a success after restarts reports the lost time") {
   agent::AgentResult result;
   result.finished.restart_count = 1;
   result.job_lasted = 8s;
-  result.before_last_round = 2600ms;
+  result.last_round.began_after = 2600ms;
   CHECK(said(result) == "ddprun: done in 8.0 s, 1 restart, at most 2.6 s lost\n");
   result.finished.restart_count = 12;
   CHECK(has(said(result), ", 12 restarts, "));
@@ -37,7 +37,7 @@ TEST_CASE("a success has no report and exit code 0") {
 
 TEST_CASE("the report names the culprit, its last lines and the workers stopped because of it") {
   agent::AgentResult result = failed({false, 3, false});
-  result.culprit_output_seen = true;
+  result.culprit.output_seen = true;
   auto& culprit = result.finished.verdict->culprit.failure;
   culprit.last_lines = {"Traceback:", "ValueError: bad lr"};
   culprit.evidence = {proto::EvidenceKind::exception_line, 2400ms, "ValueError: bad lr", ""};
@@ -115,7 +115,7 @@ TEST_CASE("what the culprit used is reported where memory may be the cause, and 
 TEST_CASE("a silent culprit is said to be silent, one that writes elsewhere is not") {
   agent::AgentResult result = failed({false, 3, false});
   CHECK(said(result).find("stderr") == std::string::npos);
-  result.culprit_output_seen = true;
+  result.culprit.output_seen = true;
   CHECK(said(result).find("it wrote nothing to stderr") != std::string::npos);
   result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::fatal_signal;
   result.finished.verdict->culprit.failure.exit = {true, SIGSEGV, false};
@@ -159,9 +159,9 @@ TEST_CASE("workers that fail alike are no victims and are counted") {
             "ddprun: stopped because of it: rank 0\n"));
   CHECK(has(said(result), "evidence: its stderr, after 2.4 s: SyntaxError"));
   CHECK_FALSE(has(said(result), "victim"));
-  result.world_size = 2;
+  result.last_round.world_size = 2;
   CHECK(has(said(result), "ddprun: both workers failed the same way; first: rank 1\n"));
-  result.world_size = 3;
+  result.last_round.world_size = 3;
   other.rank = 0;
   verdict.alike.push_back(other);
   CHECK(has(said(result),
@@ -215,10 +215,10 @@ TEST_CASE("a suspended worker is named where another one is the culprit") {
 
 TEST_CASE("last lines that stand on the screen already are not repeated") {
   agent::AgentResult result = failed({false, 1, false});
-  result.culprit_output_seen = true;
+  result.culprit.output_seen = true;
   result.finished.verdict->culprit.failure.last_lines = {"Traceback:", "ValueError: bad lr"};
   CHECK(has(said(result), "its last lines"));
-  result.last_lines_seen = true;
+  result.culprit.last_lines_seen = true;
   CHECK_FALSE(has(said(result), "its last lines"));
   CHECK_FALSE(has(said(result), "wrote nothing"));
 }
@@ -242,11 +242,11 @@ TEST_CASE("the reason for no restart is reported if restarts were left") {
 
 TEST_CASE("dropped bytes are reported even after a success") {
   agent::AgentResult result;
-  result.dropped_bytes = 42;
+  result.output.dropped_bytes = 42;
   CHECK(said(result) ==
         "ddprun: dropped 42 bytes of the workers' output: a reader or a disk was too slow (see "
         "--log-policy)\n");
-  result.output_refusal = ENOSPC;
+  result.output.refusal = ENOSPC;
   CHECK(said(result) ==
         "ddprun: dropped 42 bytes of the workers' output: stdout or stderr cannot be written: No "
         "space left on device\n");
@@ -257,11 +257,12 @@ TEST_CASE("the report as JSON has the documented keys") {
   result.node_name = "node7";
   result.job_started = std::chrono::system_clock::time_point(std::chrono::seconds(999'999'999));
   result.job_lasted = 4s;
-  result.first_rank = 1;
-  result.logs = {{"/logs/0/stdout.log", ""}, {"", "/logs/1/stderr.log"}};
-  result.started = std::chrono::system_clock::time_point(std::chrono::seconds(1'000'000'000));
-  result.dropped_bytes = 5;
-  result.rounds.push_back({0, 0, result.started, 2500ms, "rank 1 exited with code 3"});
+  result.last_round.first_rank = 1;
+  result.last_round.logs = {{"/logs/0/stdout.log", ""}, {"", "/logs/1/stderr.log"}};
+  result.last_round.started =
+      std::chrono::system_clock::time_point(std::chrono::seconds(1'000'000'000));
+  result.output.dropped_bytes = 5;
+  result.rounds.push_back({0, 0, result.last_round.started, 2500ms, "rank 1 exited with code 3"});
   result.rounds.back().culprit = result.finished.verdict->culprit;
   auto& culprit = result.finished.verdict->culprit.failure;
   culprit.evidence = {proto::EvidenceKind::error_file, 2400ms, "ValueError: \xff", ""};
@@ -343,7 +344,7 @@ TEST_CASE("a job that was stopped, or that never formed a round, reports why") {
   for (const ExitStatus& exit : {ExitStatus{true, SIGINT, false}, ExitStatus{false, 130, false},
                                  ExitStatus{false, 0, false}, ExitStatus{false, 1, false}}) {
     worker.exit = exit;
-    result.workers.push_back(worker);
+    result.last_round.workers.push_back(worker);
   }
   CHECK(said(result) == "ddprun: stopped by SIGINT; workers that exited by themselves: 2 of 4\n");
   CHECK(nlohmann::json::parse(launcher::report_json(result, 130, {}))["exited_by_themselves"] == 2);

@@ -131,7 +131,7 @@ TEST_CASE("of a Python worker under gdb the first thread is shown and the others
 TEST_CASE("the report of a failure has the culprit's log file") {
   agent::AgentResult result = test::failed({false, 1, false});
   CHECK_FALSE(has(said(result), "its log"));
-  result.culprit_log = "/logs/run7/attempt_0/1/stderr.log";
+  result.culprit.log = "/logs/run7/attempt_0/1/stderr.log";
   CHECK(has(said(result), "ddprun: its log: /logs/run7/attempt_0/1/stderr.log\n"));
   result.finished.verdict->culprit.node = "node2";
   CHECK(has(said(result), "ddprun: its log on node2: /logs/run7/attempt_0/1/stderr.log\n"));
