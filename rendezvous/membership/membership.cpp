@@ -33,47 +33,44 @@ bool tells(const Send& send, const std::string& warning) {
   return finished != nullptr && finished->reason.starts_with(warning);
 }
 
-// Rows: JobState. Columns: EventKind. A test compares the table with the one in docs/agent.md.
-const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
-    {{&Membership::join_forming, "wait, form if complete"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::leave_forming, "forget, or finish"},
-     {&Membership::checked_forming, "form if complete, or refuse the node"},
-     {&Membership::lost_forming, "forget"},
-     {&Membership::deadline_forming, "form after last call, or give up"}},
-    {{&Membership::join_running, "wait, then grow if there is room"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::fail_running, "stop the round"},
-     {&Membership::done_running, "finish when all are done"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::leave_running, "end the round"},
-     {&Membership::checked_running, "as a join, or refuse the node"},
-     {&Membership::lost_running, "end the round"},
-     {&Membership::deadline_running, "grow"}},
-    {{&Membership::join_stopping, "wait"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::stopped_stopping,
-      "judge when all have stopped and told their times by one clock, then form the next round or "
-      "finish"},
-     {&Membership::leave_stopping, "leave once stopped"},
-     {&Membership::checked_stopping, "wait, or refuse the node"},
-     {&Membership::lost_stopping, "count as stopped"},
-     {&Membership::ignore, "ignored"}},
-    {{&Membership::greet_late, "told the outcome"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"},
-     {&Membership::ignore, "ignored"}},
-};
+// A row for each event, in the order of EventKind; a column for each state. A test compares the
+// table with the one in docs/agent.md.
+const Membership::Table Membership::kTable = [] {
+  using M = Membership;
+  constexpr Response no{&M::ignore, "ignored"};
+  constexpr Response enter{&M::join_forming, "wait, form if complete"};
+  constexpr Response grow{&M::join_running, "wait, then grow if there is room"};
+  constexpr Response wait{&M::join_stopping, "wait"};
+  constexpr Response late{&M::greet_late, "told the outcome"};
+  constexpr Response fail{&M::fail_running, "stop the round"};
+  constexpr Response done{&M::done_running, "finish when all are done"};
+  constexpr Response judge{&M::stopped_stopping,
+                           "judge when all have stopped and told their times by one clock, then "
+                           "form the next round or finish"};
+  constexpr Response forget{&M::leave_forming, "forget, or finish"};
+  constexpr Response end{&M::leave_running, "end the round"};
+  constexpr Response leave{&M::leave_stopping, "leave once stopped"};
+  constexpr Response sound{&M::checked_forming, "form if complete, or refuse the node"};
+  constexpr Response spare{&M::checked_running, "as a join, or refuse the node"};
+  constexpr Response known{&M::checked_stopping, "wait, or refuse the node"};
+  constexpr Response lost{&M::lost_forming, "forget"};
+  constexpr Response broken{&M::lost_running, "end the round"};
+  constexpr Response gone{&M::lost_stopping, "count as stopped"};
+  constexpr Response call{&M::deadline_forming, "form after last call, or give up"};
+  constexpr Response due{&M::deadline_running, "grow"};
+  return Table{{
+      // forming, running, stopping, finished
+      {enter, grow, wait, late},  // join
+      {no, no, no, no},           // started
+      {no, fail, no, no},         // worker_failed
+      {no, done, no, no},         // workers_done
+      {no, no, judge, no},        // stopped
+      {forget, end, leave, no},   // leave
+      {sound, spare, known, no},  // checked
+      {lost, broken, gone, no},   // lost
+      {call, due, no, no},        // deadline
+  }};
+}();
 
 // EventKind begins in the order of the variant.
 template <EventKind kKind, class Message>
@@ -89,7 +86,7 @@ static_assert(kIsKindOf<EventKind::join, proto::Join> &&
               kIsKindOf<EventKind::checked, proto::Checked>);
 
 std::string_view Membership::response(JobState state, EventKind kind) {
-  return kTable[static_cast<int>(state)][static_cast<int>(kind)].name;
+  return kTable[static_cast<std::size_t>(kind)][static_cast<std::size_t>(state)].name;
 }
 
 Membership::Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch,
@@ -121,8 +118,8 @@ MembershipActions Membership::on(const MembershipEvent& event, Clock::time_point
   MembershipActions actions;
   Context context{*agent, message, lost, now, actions};
   const JobState before = state_;
-  const Response& response = kTable[static_cast<int>(state_)][static_cast<int>(kind)];
-  (this->*response.handler)(context);
+  (this->*kTable[static_cast<std::size_t>(kind)][static_cast<std::size_t>(state_)].handler)(
+      context);
   if (state_ != before) {
     actions.log = fmt::format("round={} {}->{} event={} agent={} nodes={} reason=\"{}\"",
                               next_round_ == 0 ? 0 : next_round_ - 1, to_string(before),

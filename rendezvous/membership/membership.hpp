@@ -186,7 +186,8 @@ class Membership {
     Handler handler;
     std::string_view name;
   };
-  static const Response kTable[kJobStates][kEventKinds];
+  using Table = std::array<std::array<Response, kJobStates>, kEventKinds>;
+  static const Table kTable;
 
   // The handlers of the table: in any state, while a round is out,
   void ignore(Context& context);

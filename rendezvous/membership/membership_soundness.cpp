@@ -84,8 +84,8 @@ void Membership::refuse_unsound(Members::iterator member, const Checked& checked
     const proto::AgentMessage leave =
         proto::Leave{0, line + "; the rendezvous runs there, and ends with it", true, true};
     Context leaving{context.agent, &leave, nullptr, context.now, context.actions};
-    const Response& response = kTable[static_cast<int>(state_)][static_cast<int>(EventKind::leave)];
-    (this->*response.handler)(leaving);
+    const auto& row = kTable[static_cast<std::size_t>(EventKind::leave)];
+    (this->*row[static_cast<std::size_t>(state_)].handler)(leaving);
     return;
   }
   proto::Finished finished;
