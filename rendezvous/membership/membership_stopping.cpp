@@ -25,8 +25,6 @@ std::string process_of(const AgentId& session) { return session.substr(0, sessio
 
 }  // namespace
 
-// ---- stopping ----
-
 void Membership::stop_round(Context& context, const std::string& reason, bool may_save) {
   reason_ = reason;
   may_save_ = may_save;
@@ -282,6 +280,7 @@ void Membership::forget_round() {
   detailed_.clear();
   stacks_kept_ = 0;
   began_.clear();
+  clock_ = 0;
   slowest_.clear();
   still_ran_.clear();
   ended_.clear();

@@ -176,3 +176,25 @@ TEST_CASE("a lost node explains failures also where another service hears the la
     CHECK(job.finished("a").verdict.has_value());
   }
 }
+
+TEST_CASE("a clock that was told in an earlier round counts no more") {
+  Script job(nodes(1, 2, 5));
+  const auto fail = [&](const std::string& agent, proto::JobTime began) {
+    proto::WorkerFailed failed = test::failed_in(job.round(agent).number);
+    failed.exit = {false, 1, false};
+    failed.round_began = began;
+    job.say(agent, failed);
+  };
+  job.join("a");
+  job.join("b");
+  fail("b", {10s, {}, 7});
+  for (const char* agent : {"a", "b"}) job.come_back(agent);
+  REQUIRE(job.round("b").number == 1);
+  REQUIRE(job.membership.restart_count() == 1);
+  // This agent does not say by which clock it tells the time. Its worker ends after the lost node.
+  fail("b", {job.now.time_since_epoch(), {}, 0});
+  job.lose("a", proto::LossSign::silent, 1s, 8);
+  job.stopped("b");
+  CHECK(job.membership.state() == JobState::forming);
+  CHECK(job.membership.restart_count() == 1);
+}
