@@ -16,73 +16,11 @@
 
 #include "proto/job_settings.hpp"
 #include "proto/membership_messages.hpp"
+#include "rendezvous/membership/membership_events.hpp"
 #include "rendezvous/membership/membership_snapshot.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::rdzv {
-
-using Clock = std::chrono::steady_clock;
-
-/// Something that an agent said.
-struct FromAgent {
-  proto::AgentId agent;
-  proto::AgentMessage message;
-};
-/// The agent is gone without a word: its connection closed, or it missed too many keep-alives.
-struct AgentLost {
-  proto::AgentId agent;
-  proto::LossSign sign = proto::LossSign::ended;
-  std::chrono::nanoseconds silent_for{0};  ///< since its last word
-  bool silent_for_longer = false;          ///< that was before the service was started
-  proto::ClockId clock = 0;                ///< of the service, which counts the silence
-};
-/// Time has moved past `Membership::deadline()`.
-struct DeadlinePassed {};
-
-using MembershipEvent = std::variant<FromAgent, AgentLost, DeadlinePassed>;
-
-/// One message to one agent.
-struct Send {
-  proto::AgentId to;
-  proto::MembershipMessage message;
-};
-
-struct MembershipActions {
-  std::vector<Send> sends;
-  std::string
-      log;  ///< one line: "round=3 forming->running event=join nodes=2"; empty when nothing changed
-  std::vector<std::string> warnings;  ///< a line each, for the people at the service
-};
-
-/// Its agent prints the line of the warning itself: now, or at the end of the job.
-bool tells(const Send& send, const std::string& warning);
-
-enum class JobState {
-  forming,   ///< agents join; no workers
-  running,   ///< a round is out
-  stopping,  ///< the round's agents stop their workers
-  finished,  ///< terminal; has an outcome
-};
-inline constexpr int kJobStates = 4;
-
-enum class EventKind {
-  join,
-  started,
-  worker_failed,
-  workers_done,
-  stopped,
-  leave,
-  checked,
-  lost,
-  deadline
-};
-inline constexpr int kEventKinds = 9;
-
-std::string_view to_string(JobState state);
-std::string_view to_string(EventKind kind);
-
-/// "node2" before "node10": runs of digits compare as numbers.
-bool natural_less(std::string_view a, std::string_view b);
 
 /// The membership core of one job.
 class Membership {
