@@ -152,11 +152,11 @@ class Job {
     return sessions_.empty() && !membership_ && !outcome_ && !awaited_until_;
   }
   [[nodiscard]] bool is_over() const {
-    return outcome_ && (!membership_ || membership_->outcome().has_value());
+    return outcome_ && (!membership_ || membership_->outcome() != nullptr);
   }
   /// Whether a round has formed, and the job is not over.
   [[nodiscard]] bool may_have_workers() const {
-    return membership_ && membership_->has_formed() && !membership_->outcome();
+    return membership_ && membership_->has_formed() && membership_->outcome() == nullptr;
   }
   /// Whether nodes of a past that is unknown here may have workers: the first round waits for that.
   [[nodiscard]] bool may_have_past() const {

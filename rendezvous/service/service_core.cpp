@@ -75,12 +75,12 @@ void ServiceCore::tell_of_refusal(const std::string& run_id, const std::string& 
   if (line == told_refusal_ || context.now < told_refusal_at_ + kRefusalsToldEvery) return;
   told_refusal_ = line;
   told_refusal_at_ = context.now;
-  int told = 0;
+  std::size_t told = 0;
   for (const auto& [agent, session] : entry->second.job.sessions()) {
     const Membership* membership = entry->second.job.membership();
     if (!session.contact.connection || membership == nullptr || membership->current(agent))
       continue;
-    if (told++ == Membership::kWaitersToldMax) break;
+    if (told++ == Roster::kNotifiedMax) break;
     context.actions.sends.push_back(
         {*session.contact.connection, proto::MembershipMessage(proto::Remark{line})});
   }

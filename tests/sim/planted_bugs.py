@@ -33,11 +33,12 @@ JOB = "rendezvous/service/job.cpp"
 JOBS = "rendezvous/service/service_jobs.cpp"
 LEASES = "rendezvous/service/service_leases.cpp"
 MEMBERSHIP = "rendezvous/membership/membership.cpp"
-JOINING = "rendezvous/membership/membership_joining.cpp"
-FORMING = "rendezvous/membership/membership_forming.cpp"
-STEP_BACK = "rendezvous/membership/membership_step_back.cpp"
-STOPPING = "rendezvous/membership/membership_stopping.cpp"
-TIMES = "rendezvous/membership/membership_times.cpp"
+JOB_FACTS = "rendezvous/membership/job_facts.cpp"
+ROSTER = "rendezvous/membership/roster.cpp"
+FORMING = "rendezvous/membership/forming.cpp"
+RUNNING = "rendezvous/membership/running.cpp"
+STOPPING = "rendezvous/membership/stopping.cpp"
+JUDGE = "rendezvous/membership/judge.cpp"
 ETCD_JOURNAL = "rendezvous/etcd/journal_etcd.cpp"
 ETCD_SLOT = "rendezvous/etcd/etcd_slot.cpp"
 
@@ -61,25 +62,25 @@ BUGS = {
     "known-agents-are-not-waited-for": [Edit(
         SERVICE, "contact.heard_at = context.now;", "contact.heard_at = {};")],
     "forgotten-workers-are-not-waited-for": [
-        Edit(FORMING, "not_before_ = std::max(not_before_.value_or(when), when);", "not_before_.reset();"),
-        Edit(FORMING, "  incomplete_not_before_ = when;\n", "  incomplete_not_before_ = when - when.time_since_epoch();\n")],
+        Edit(MEMBERSHIP, "forming->not_before = std::max(forming->not_before.value_or(when), when);", "forming->not_before.reset();"),
+        Edit(MEMBERSHIP, "  job_.incomplete_not_before = when;\n", "  job_.incomplete_not_before = when - when.time_since_epoch();\n")],
     "killed-service-leaves-no-trace": [Edit(
         LEASES, "if (!settings_.past_lease) return;", "return;")],
     # Rounds: which nodes take part, and how they end.
     "round-ends-without-its-last-node": [Edit(
-        STOPPING, "if (count(Phase::active) + count(Phase::done) > 0) return;",
-        "if (count(Phase::active) + count(Phase::done) > 1) return;")],
+        STOPPING, "if (roster.count(Phase::active) + roster.count(Phase::done) > 0) return;",
+        "if (roster.count(Phase::active) + roster.count(Phase::done) > 1) return;")],
     "failing-node-keeps-its-place": [Edit(
-        STEP_BACK, "member.failed_rounds >= kFailedRoundsMax", "member.failed_rounds > kFailedRoundsMax")],
+        ROSTER, "member.failed_rounds >= kFailedRoundsMax", "member.failed_rounds > kFailedRoundsMax")],
     "number-of-the-past-is-given-again": [Edit(
-        JOINING, "next_round_ = std::max(next_round_, past_->number + 1);", "next_round_ = std::max(next_round_, past_->number);")],
+        JOB_FACTS, "next_round = std::max(next_round, past->number + 1);", "next_round = std::max(next_round, past->number);")],
     "restart-count-is-forgotten": [Edit(
-        JOINING, "policy_.resume_at(past_->restart_count);", "")],
+        JOB_FACTS, "policy.resume_at(past->restart_count);", "")],
     "one-restart-too-many": [Edit(
         "rendezvous/membership/restart_policy.cpp",
         "return used(now) < settings_.max_restarts;", "return used(now) <= settings_.max_restarts;")],
     "late-done-succeeds-alone": [Edit(
-        MEMBERSHIP, "if (count(Phase::active) > 0) return;\n  proto::Finished", "proto::Finished")],
+        RUNNING, "if (job.roster.count(Phase::active) > 0) return;\n  proto::Finished", "proto::Finished")],
     # Sessions: each message counts once, and none is lost.
     "message-counts-twice": [
         Edit(SERVICE, "if (numbered.seq <= session.acknowledged) return;", "if (numbered.seq < session.acknowledged) return;"),
@@ -105,8 +106,8 @@ BUGS = {
     "refusal-does-not-renew-the-lease": [Edit(
         SESSION_TIME, "renew_lease(std::max(*lease_end_, attempt_at_ + lease_), context);", "renew_lease(*lease_end_, context);")],
     "last-call-takes-long": [Edit(
-        FORMING, "std::max(context.now + settings_.last_call, incomplete_not_before_)",
-        "std::max(context.now + 60s + settings_.last_call, incomplete_not_before_)")],
+        FORMING, "std::max(context.now + settings.last_call, job.incomplete_not_before)",
+        "std::max(context.now + 60s + settings.last_call, job.incomplete_not_before)")],
     # The outcome, and who may take part.
     "late-comer-is-not-told": [
         Edit(JOB, "if (ended_in_life_of(began.age, at))", "if (ended_in_life_of(began.age, at) && began.addr.empty())"),
@@ -114,9 +115,9 @@ BUGS = {
     "no-margin-after-an-end": [Edit(
         "rendezvous/service/service_core.hpp", "std::chrono::milliseconds kEndMargin{50};", "std::chrono::milliseconds kEndMargin{0};")],
     "rank-is-given-twice": [Edit(
-        JOINING, "if (holder == rank_holders_.end() || holder->second == context.agent) return \"\";", "if (rank >= 0) return \"\";")],
+        JOB_FACTS, "if (holder == nullptr || holder->first == agent) return \"\";", "if (rank >= 0) return \"\";")],
     # The verdict.
-    "times-of-nodes-are-not-compared": [Edit(TIMES, "worker.failure.evidence.at += later;", "")],
+    "times-of-nodes-are-not-compared": [Edit(JUDGE, "worker.failure.evidence.at += later;", "")],
     "clock-of-the-agent-is-the-job's": [Edit(
         "rendezvous/client/job_clock.cpp",
         "return sample.received + theirs + (when - (sample.sent + own));",
@@ -127,7 +128,7 @@ BUGS = {
         "txn.compares = {{EtcdCompare::What::create_revision, leader_key_, leader_revision_},\n                  {",
         "txn.compares = {{")],
     "etcd-times-of-two-clocks-are-compared": [Edit(
-        TIMES, "return time.clock == clock_ || time.clock == 0 || clock_ == 0;", "return time.clock == clock_ || clock_ != 1;")],
+        JUDGE, "return time.clock == clock_ || time.clock == 0 || clock_ == 0;", "return time.clock == clock_ || clock_ != 1;")],
     "etcd-lost-request-counts-as-written": [Edit(
         ETCD_JOURNAL, "if (!std::exchange(is_told, true)) lines.push_back", "if (fault.kind == Kind::unreachable) return true;\n      lines.push_back")],
     "etcd-snapshot-loses-a-record": [Edit(

@@ -2,7 +2,7 @@
 // wait.
 #include <catch2/catch.hpp>
 
-#include "rendezvous/membership/job_differences.hpp"
+#include "rendezvous/membership/job_facts.hpp"
 #include "tests/unit/rendezvous/membership/script.hpp"
 
 using namespace std::chrono_literals;
