@@ -28,7 +28,7 @@ void LocalMembership::handle(const rdzv::MembershipEvent& event) {
   for (const std::string& warning : actions.warnings) {
     const bool is_sent =
         std::any_of(actions.sends.begin(), actions.sends.end(),
-                    [&](const rdzv::Send& send) { return rdzv::tells(send, warning); });
+                    [&](const rdzv::Send& send) { return rdzv::carries(send, warning); });
     if (!is_sent) spdlog::warn("{}", warning);
   }
   // In the next turn of the loop, as they would come from another node.

@@ -1,4 +1,4 @@
-// How a round forms: which nodes take part, with which ranks, and what nodes that wait are told.
+// How a round forms: which nodes take part, with which ranks, and what waiting nodes learn of it.
 #include <algorithm>
 #include <utility>
 
@@ -13,11 +13,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A round that forms sooner is not worth a line about those that are missing.
+/// A round that forms sooner is not worth a line about missing nodes.
 constexpr auto kNotifyAfter = 2s;
 constexpr auto kNotifyEvery = 1s;
 
-/// The other nodes of the next round do not start without them.
+/// The nodes of the next round do not start without the chosen ones.
 bool awaits_chosen(const Roster& roster) {
   if (roster.count(Phase::checking) == 0) return false;
   const auto& members = roster.members();
@@ -26,7 +26,7 @@ bool awaits_chosen(const Roster& roster) {
   });
 }
 
-/// To the people at the service, and to those of the node that has this limit.
+/// For the people at the service, and for the user of the node that has this limit.
 void warn_store_room(const Roster::Entry& server, int world_size, MembershipActions& actions) {
   const Node& node = server.second.node;
   if (node.store_clients_max == 0 || node.store_clients_max >= world_size) return;
@@ -56,7 +56,7 @@ void Forming::on_join(JobFacts& job, const proto::Join& join, Context& context) 
 void Forming::on_leave(JobFacts& job, const proto::Leave& left, Context& context) {
   Roster::Entry* const entry = job.roster.find(context.agent);
   if (entry == nullptr) {
-    // It could not even join (its port is taken, say). That is its own end, not the job's.
+    // It could not even join (its port is taken, for example). That ends the node, not the job.
     context.actions.send(context.agent, outcome_of(left));
     return;
   }
@@ -100,9 +100,9 @@ void Forming::try_form(JobFacts& job, Context& context) {
   if (has_chosen && awaits_chosen(job.roster)) return;
   if (!enough) last_call_at.reset();
   has_chosen = has_chosen && enough;
-  // Those of the last round keep their seats, and come back within moments.
+  // Nodes of the last round keep their seats, and come back within moments.
   const bool all_back = job.roster.count(Phase::stopped) == 0;
-  if (all_back && !enough) reforming = false;  // those to come come one by one
+  if (all_back && !enough) reforming = false;  // other nodes come one by one
   if (not_before) return;
   if (all_back && (waiting >= settings.max_nodes || (enough && reforming) || has_chosen)) {
     form(job, context);
@@ -232,7 +232,7 @@ void Forming::step_back(JobFacts& job, Roster::Entry& entry, Context& context) c
   job.notify_spare(entry.first, job.round.group_world_size, "", context.actions);
 }
 
-// ---- what nodes that wait are told ----
+// ---- what waiting nodes learn ----
 
 Clock::time_point Forming::forms_at(const JobFacts& job) const {
   if (last_call_at) return *last_call_at;
@@ -253,7 +253,7 @@ void Forming::notify_waiting(JobFacts& job, Context& context) {
   waiting.missing = job.roster.missing();
   waiting.reason = change;
   waiting.left = std::max(forms_at(job) - context.now, Clock::duration::zero());
-  // Nodes are told nothing before a restart's wait is over.
+  // Nodes are not notified before a restart's wait is over.
   const bool is_held = not_before && waiting.nodes >= job.settings.min_nodes;
   waiting.for_past_workers = is_held || last_call_at == job.incomplete_not_before;
   for (const proto::AgentId& agent : job.roster.notified()) context.actions.send(agent, waiting);

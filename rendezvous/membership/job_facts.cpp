@@ -77,7 +77,7 @@ std::string refusal(const JobFacts& job, const AgentId& agent, const proto::Join
                      alike ? holder->first : other.node.name, alike ? agent : join.node_name);
 }
 
-/// Nodes that wait are told, too, though only once of a node that is started again and again.
+/// Waiting nodes are notified, too, though only once of a node that is started again and again.
 void refuse(JobFacts& job, const AgentId& agent, const proto::Join& join, std::string why,
             MembershipActions& actions) {
   const std::string remark = fmt::format("{} was refused: {}", join.node_name, why);
@@ -116,8 +116,8 @@ void warn_same_rank(const JobFacts& job, const Roster::Entry& entry, MembershipA
   for (const AgentId& agent : {other->first, entry.first}) actions.send(agent, proto::Remark{line});
 }
 
-/// What a node of a job that ran before tells a service that has lost its memory. The round that is
-/// out keeps its number.
+/// A node reports its last round to a service that has lost its memory. The round that is out keeps
+/// its number.
 void learn_past(JobFacts& job, const proto::PastRound& was_in) {
   const bool ours = was_in.epoch < job.epoch ||
                     (was_in.epoch == job.epoch && job.formed_any && was_in.number < job.next_round);

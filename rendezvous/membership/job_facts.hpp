@@ -63,7 +63,7 @@ struct JobFacts {
   /// What leaving means for the job. At a spare, a person's Ctrl-C does not end the work of the
   /// others, which may be another person's.
   [[nodiscard]] proto::Leave leave_of(const Member& member, proto::Leave leave) const;
-  /// The outcome of a job that a node ends: the others are told where.
+  /// The outcome of a job that a node ends: it says on which node.
   [[nodiscard]] proto::Finished cancelled_by(const Roster::Entry& entry,
                                              const proto::Leave& leave) const;
   /// An agent's last report covers all its rounds. Each leftover gets its node's name.

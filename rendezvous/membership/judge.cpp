@@ -59,11 +59,11 @@ void RoundTimes::note_began(const AgentId& agent, const std::optional<JobTime>& 
   if (round_began->clock != 0) clock_ = round_began->clock;
 }
 
-/// One that was lost before the service had the clock of `last_word` was lost earlier.
-void RoundTimes::note_lost(const JobTime& last_word) {
+/// A node that was lost before the service had the clock of `last_seen` was lost earlier.
+void RoundTimes::note_lost(const JobTime& last_seen) {
   const bool is_earlier =
-      lost_at_ && lost_at_->clock == last_word.clock && last_word.at < lost_at_->at;
-  if (!lost_at_ || is_earlier) lost_at_ = last_word;
+      lost_at_ && lost_at_->clock == last_seen.clock && last_seen.at < lost_at_->at;
+  if (!lost_at_ || is_earlier) lost_at_ = last_seen;
 }
 
 void RoundTimes::move(const JobTime& from, const JobTime& to) {
@@ -168,8 +168,8 @@ void Judge::note_began_again(const AgentId& agent, const std::optional<JobTime>&
   if (times_.has(agent)) times_.note_began(agent, round_began);
 }
 
-void Judge::note_lost(const AgentId& agent, proto::LostNode node, const JobTime& last_word) {
-  times_.note_lost(last_word);
+void Judge::note_lost(const AgentId& agent, proto::LostNode node, const JobTime& last_seen) {
+  times_.note_lost(last_seen);
   if (lost_node_) {
     ++lost_node_->more;
   } else {
@@ -207,9 +207,9 @@ bool Judge::lost_node_explains() const {
 bool Judge::may_miss_lost_node(const FailedWorker& worker) const {
   const proto::Evidence& evidence = worker.failure.evidence;
   if (!evidence.victim_phrase.empty()) return true;
-  // Which of those that wait for one another hangs is open; that its own node was lost is not.
+  // Which of several waiting workers hangs is open; that its own node was lost is not.
   if (evidence.kind == proto::EvidenceKind::hang) return !lost_.contains(worker.agent);
-  // A worker that just ended, after the lost node's last word, does not speak against that node.
+  // A worker that just ended, after the lost node's last message, may have missed that node.
   return evidence.kind >= proto::EvidenceKind::own_exit && times_.is_after_loss(worker);
 }
 

@@ -16,19 +16,19 @@
 
 namespace ddprun::rdzv {
 
-/// The times of several nodes, by one clock: that of the service which was told the newest one. The
+/// The times of several nodes, by one clock: that of the service which got the newest one. The
 /// services before it may have had others.
 class RoundTimes {
  public:
   /// One instant by two clocks shows how they differ: so all times by the older clock become times
   /// by the newer one.
   void note_began(const proto::AgentId& agent, const std::optional<proto::JobTime>& round_began);
-  void note_lost(const proto::JobTime& last_word);
+  void note_lost(const proto::JobTime& last_seen);
   [[nodiscard]] bool has(const proto::AgentId& agent) const { return began_.contains(agent); }
-  /// A node that has told its failures to the service before this one only tells its time again as
-  /// soon as it is back. It is waited for until then, or until it counts as lost.
+  /// Whether a time by this service's clock is missing: a node that has reported its failures to
+  /// the service before this one only, reports its time again as soon as it is back.
   [[nodiscard]] bool awaits_any_of(const Roster& roster) const;
-  /// Whether the worker surely failed after the last word of the lost node.
+  /// Whether the worker surely failed after the last message of the lost node.
   [[nodiscard]] bool is_after_loss(const proto::FailedWorker& worker) const;
   /// Times that count from the round's start on their own node count from here on from that on the
   /// first of these nodes. Where it is not known how a lost node's clock differs, they are
@@ -42,8 +42,8 @@ class RoundTimes {
   [[nodiscard]] const proto::JobTime* began(const proto::AgentId& agent) const;
 
   std::map<proto::AgentId, proto::JobTime> began_;  // the round, on nodes with times of workers
-  proto::ClockId clock_ = 0;                        // of the time that was told last
-  std::optional<proto::JobTime> lost_at_;           // the earliest last word of a lost node
+  proto::ClockId clock_ = 0;                        // of the newest time
+  std::optional<proto::JobTime> lost_at_;           // the earliest last message of a lost node
 };
 
 class Judge {
@@ -58,11 +58,11 @@ class Judge {
   /// What is known of a failure at once; the evidence comes with Stopped.
   void note_failed(const Source& source, const proto::WorkerFailed& failed);
   void note_stopped(const Source& source, const proto::Stopped& stopped);
-  /// A node that has stopped tells the round's start again, to a service with another clock.
+  /// A node that has stopped reports the round's start again, to a service with another clock.
   void note_began_again(const proto::AgentId& agent,
                         const std::optional<proto::JobTime>& round_began);
   void note_lost(const proto::AgentId& agent, proto::LostNode node,
-                 const proto::JobTime& last_word);
+                 const proto::JobTime& last_seen);
 
   [[nodiscard]] bool has_failures() const { return !failed_.empty(); }
   [[nodiscard]] const std::map<int, proto::FailedWorker>& failed() const { return failed_; }
@@ -92,7 +92,7 @@ class Judge {
   void blame_furthest_behind();
 
   std::map<int, proto::FailedWorker> failed_;  // by rank; empty: the round stops otherwise
-  std::set<int> detailed_;                     // of failed_, those with all their lines
+  std::set<int> detailed_;                     // which of failed_ have all their lines
   RoundTimes times_;
   std::vector<SlowNode> slowest_;
   std::vector<proto::Suspect> still_ran_;

@@ -23,7 +23,7 @@ std::string_view to_string(EventKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-bool tells(const Send& send, const std::string& warning) {
+bool carries(const Send& send, const std::string& warning) {
   if (const auto* remark = std::get_if<proto::Remark>(&send.message))
     return warning.ends_with(remark->text);
   const auto* finished = std::get_if<proto::Finished>(&send.message);
@@ -199,9 +199,9 @@ std::optional<proto::MembershipMessage> Membership::current(const AgentId& agent
 
 bool Membership::is_at_rest() const {
   const auto* running = std::get_if<Running>(&state_);
-  // A round ends soon that is to grow, and only of these two phases all is told.
-  const int told = job_.roster.count(Phase::active) + job_.roster.count(Phase::waiting);
-  return running != nullptr && !running->grow_at && told == job_.roster.size() &&
+  // A round that is to grow ends soon, and a snapshot has these two phases only.
+  const int kept = job_.roster.count(Phase::active) + job_.roster.count(Phase::waiting);
+  return running != nullptr && !running->grow_at && kept == job_.roster.size() &&
          job_.policy.history().restarts.size() <= RestartHistory::kRestartsMax;
 }
 

@@ -30,8 +30,7 @@ class Membership {
   MembershipActions on(const MembershipEvent& event, Clock::time_point now);
   /// The first round forms no sooner, because unknown workers of an earlier service may still run.
   void hold_until(Clock::time_point when);
-  /// The same for a round of fewer than max_nodes: the nodes that are missing may have such
-  /// workers.
+  /// A round of fewer than max_nodes forms no sooner, because missing nodes may have such workers.
   void hold_incomplete_until(Clock::time_point when);
 
   /// When DeadlinePassed is due; none: nothing is waited for.
@@ -44,7 +43,7 @@ class Membership {
   /// The agent's group rank in the newest round; none: it has no part in it.
   [[nodiscard]] std::optional<int> group_rank(const proto::AgentId& agent) const;
   [[nodiscard]] bool has_formed() const { return job_.formed_any; }
-  /// What one that goes on with this job has to know; none: nothing has happened.
+  /// What a service that goes on with this job has to know; none: nothing has happened.
   [[nodiscard]] std::optional<proto::PastRound> past() const { return job_.known_past(); }
   /// The job ran before, under a service that has lost its memory: rounds, epochs and restarts are
   /// counted on from there. May be called again; the newest counts.
@@ -53,10 +52,10 @@ class Membership {
   [[nodiscard]] int restart_count() const { return job_.policy.restart_count(); }
   /// Null until the state is finished.
   [[nodiscard]] const proto::Finished* outcome() const;
-  /// What an agent has to know that may have missed the last message to it; none: it waits.
+  /// The newest message to an agent, which may have missed it; none: the agent waits.
   [[nodiscard]] std::optional<proto::MembershipMessage> current(const proto::AgentId& agent) const;
 
-  /// Whether a snapshot tells all: a round is out, and nothing has happened to it.
+  /// Whether a snapshot has all: a round is out, and nothing has happened to it.
   [[nodiscard]] bool is_at_rest() const;
   /// Requires is_at_rest().
   [[nodiscard]] MembershipSnapshot snapshot() const { return job_.snapshot(); }

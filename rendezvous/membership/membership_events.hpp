@@ -1,4 +1,4 @@
-// What a membership core is told, and what it answers.
+// The events of a membership core, and its answers.
 #pragma once
 
 #include <chrono>
@@ -19,13 +19,13 @@ struct FromAgent {
   proto::AgentId agent;
   proto::AgentMessage message;
 };
-/// The agent is gone without a word: its connection closed, or it missed too many keep-alives.
+/// The agent is gone without a message: its connection closed, or it missed too many keep-alives.
 struct AgentLost {
   proto::AgentId agent;
   proto::LossSign sign = proto::LossSign::ended;
-  std::chrono::nanoseconds silent_for{0};  ///< since its last word
+  std::chrono::nanoseconds silent_for{0};  ///< since its last message
   bool silent_for_longer = false;          ///< that was before the service was started
-  proto::ClockId clock = 0;                ///< of the service, which counts the silence
+  proto::ClockId clock = 0;                ///< by which the service counts the silence
 };
 /// Time has moved past `Membership::deadline()`.
 struct DeadlinePassed {};
@@ -49,8 +49,9 @@ struct MembershipActions {
   }
 };
 
-/// Its agent prints the line of the warning itself: now, or at the end of the job.
-bool tells(const Send& send, const std::string& warning);
+/// Whether the agent that gets the message prints the line of the warning itself: now, or at the
+/// end of the job.
+bool carries(const Send& send, const std::string& warning);
 
 enum class JobState {
   forming,   ///< agents join; no workers

@@ -47,7 +47,7 @@ void Running::grow_or_spare(JobFacts& job, Context& context) {
                    why_rank_is_taken(member.node, job.roster), context.actions);
 }
 
-/// Those that come within the delay of one another cost one restart, not one each.
+/// Nodes that join within the delay of one another cost one restart, not one each.
 void Running::grow_when_due(JobFacts& job, Context& context) {
   const Roster& roster = job.roster;
   const proto::JobSettings& settings = job.settings;

@@ -121,8 +121,8 @@ struct Context {
   Clock::time_point now;
   MembershipActions actions = {};
   std::optional<State> next = {};  ///< set last: the state is left when its handler returns
-  /// The agent goes, and is no member any more: then it is told the job's end, if it was the last
-  /// one, or else its own.
+  /// The agent goes, and is no member any more: it gets the job's outcome, if it was the last one,
+  /// or else its own.
   std::optional<proto::Leave> goodbye = {};
 };
 

@@ -1,5 +1,5 @@
 // How a round ends: its workers are stopped, the failure is judged, and the job goes on or is over.
-// Then all nodes are told the outcome.
+// Then all nodes get the outcome.
 #include <algorithm>
 #include <tuple>
 #include <utility>

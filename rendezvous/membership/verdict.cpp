@@ -37,7 +37,7 @@ std::pair<bool, int> guilt(const FailedWorker& worker) {
 
 using Candidates = std::vector<std::vector<FailedWorker>::iterator>;
 
-/// Of the most guilty ones the first of each node: these have one clock.
+/// The first one of each node, of the most guilty ones: workers of a node have one clock.
 Candidates first_of_nodes(std::vector<FailedWorker>& failed) {
   const auto order = [](const FailedWorker& worker) {
     return std::tuple(guilt(worker), worker.failure.evidence.at, worker.rank);

@@ -21,9 +21,10 @@ namespace ddprun::rdzv {
 /// later than any other's sum), the stronger kind decides, then the lower rank; `close_call` says
 /// so.
 ///
-/// The same way means the same words (numbers in them may differ); where neither left any, the same
-/// exit code or signal. Of one that was stopped while it wrote a traceback, so much of it as came.
-/// A worker with a victim's phrase is a victim unless the culprit has it, too.
+/// They failed in the same way if they left the same words (numbers in them may differ); where
+/// neither left any, the same exit code or signal. Of one that was stopped while it wrote a
+/// traceback, so much of it as came. A worker with a victim's phrase is a victim unless the culprit
+/// has it, too.
 ///
 /// A worker that a signal held when the round was stopped may be what the others waited for: it
 /// counts as a hang. Where one of them reports an error of its own it does not, and the worker is a
@@ -46,7 +47,7 @@ bool failed_alike(const proto::WorkerFailure& culprit, const proto::WorkerFailur
 /// hangs or had ended, the node of that one. Empty: several nodes have such workers.
 proto::AgentId failed_node(const proto::Verdict& verdict);
 
-/// Of the job that the culprit ends, as docs/exit-codes.md has it.
+/// The exit code of a job that the culprit ends, as docs/exit-codes.md has it.
 int exit_code_of(const proto::Verdict& verdict);
 
 /// What stands for a failure until its evidence comes.
@@ -56,8 +57,8 @@ proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed);
 /// which each node has its own clock.
 bool is_guiltier(const proto::FailedWorker& first, const proto::FailedWorker& second);
 
-/// Of its last lines the very last alone, and no stacks: enough for a verdict in which it is not
-/// the culprit.
+/// The worker with the last one of its lines, and no stacks: enough for a verdict in which it is
+/// not the culprit.
 proto::FailedWorker with_last_line(proto::FailedWorker worker);
 
 /// Without last lines and stacks: for what is kept or sent of rounds that are over.

@@ -47,7 +47,7 @@ bool ServiceCore::is_told_here(const Entry& entry, const MembershipActions& acti
   return std::any_of(actions.sends.begin(), actions.sends.end(), [&](const Send& send) {
     const Job::Session* session = entry.job.session(send.to);
     if (session == nullptr || !session->contact.connection) return false;
-    return connections_.at(*session->contact.connection).addr.empty() && tells(send, warning);
+    return connections_.at(*session->contact.connection).addr.empty() && carries(send, warning);
   });
 }
 
