@@ -70,8 +70,8 @@ struct CulpritOutput {
 /// What became of our output.
 struct OutputEnd {
   std::uint64_t dropped_bytes = 0;
-  int refusal = 0;  ///< the errno with which our stdout or stderr refused bytes
-  std::string full_disk;   ///< not empty: the log folder, which `has no space left` after a failure
+  int refusal = 0;        ///< the errno with which our stdout or stderr refused bytes
+  std::string full_disk;  ///< not empty: the log folder, which `has no space left` after a failure
   /// Our output ends within a line of a worker; none: workers write there themselves.
   std::optional<bool> stdout_unfinished;
   std::optional<bool> stderr_unfinished;

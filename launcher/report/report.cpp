@@ -357,12 +357,11 @@ std::string report_text(const agent::AgentResult& result, int code) {
   for (const std::string& process : result.leftovers)
     text += fmt::format("ddprun: could not be killed: {}\n", on_screen(process, kTextBytesShown));
   if (result.output.dropped_bytes > 0) {
-    text += fmt::format("ddprun: dropped {} bytes of the workers' output: {}\n",
-                        result.output.dropped_bytes,
-                        result.output.refusal == 0
-                            ? "a reader or a disk was too slow (see --log-policy)"
-                            : fmt::format("stdout or stderr cannot be written: {}",
-                                          std::strerror(result.output.refusal)));
+    text += fmt::format(
+        "ddprun: dropped {} bytes of the workers' output: {}\n", result.output.dropped_bytes,
+        result.output.refusal == 0 ? "a reader or a disk was too slow (see --log-policy)"
+                                   : fmt::format("stdout or stderr cannot be written: {}",
+                                                 std::strerror(result.output.refusal)));
   }
   const bool ends_with_reason =
       finished.outcome == Outcome_::failed && !finished.verdict && !finished.lost_node;

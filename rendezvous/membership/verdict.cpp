@@ -208,7 +208,7 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
   std::vector<proto::Suspect> suspended;
   if (std::any_of(failed.begin(), failed.end(), reports_own_error)) {
     std::erase_if(failed, [&](FailedWorker& worker) {
-      if (!worker.failure.evidence.suspended) return false;
+      if (!worker.failure.evidence.suspended || reports_own_error(worker)) return false;
       suspended.push_back(suspect_of(worker));
       return true;
     });

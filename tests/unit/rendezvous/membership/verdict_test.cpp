@@ -233,6 +233,10 @@ TEST_CASE("a suspended worker is the culprit unless another reports an error of 
     CHECK(verdict.suspects[0].worker.pid == 42);
     CHECK(verdict.suspects[0].worker.suspended);
   }
+  // A message may say of the only worker that it was suspended and reports an error.
+  auto both = seen(1, exception_line, 5ms);
+  both.failure.evidence.suspended = true;
+  CHECK(culprit({both}) == 1);
   // A hang that --progress-timeout found is not one that a signal explains.
   CHECK(culprit({seen(1, hang, 9ms), seen(0, exception_line, 5ms)}) == 1);
 }
