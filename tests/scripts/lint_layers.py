@@ -1,4 +1,4 @@
-"""Checks which folder includes which (docs/architecture.md) and how long files are.
+"""Checks which folder includes which (docs/folders.md) and how long files are.
 
 usage: lint_layers.py ROOT      prints one line for each finding; exit 1 where there are any
 """
