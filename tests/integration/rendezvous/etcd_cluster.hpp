@@ -10,7 +10,6 @@
 
 namespace ddprun::test {
 
-using proto::Finished;
 using proto::Round;
 using proto::Stop;
 
@@ -81,7 +80,7 @@ struct EtcdCluster : ScriptedJob {
   void finish(proto::RoundNumber number, int restarts) {
     ScriptedJob::finish(number);
     for (ServiceAgent& agent : agents) {
-      CHECK(agent.last<Finished>()->restart_count == restarts);
+      CHECK(agent.last<proto::Finished>()->restart_count == restarts);
       for (const auto& heard : agent.heard)  // no worker was killed because of the rendezvous
         if (const auto* stop = std::get_if<Stop>(&heard)) CHECK_FALSE(stop->kill);
     }

@@ -12,7 +12,6 @@
 using namespace ddprun;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
-using proto::Finished;
 using proto::Round;
 
 namespace {
@@ -48,10 +47,11 @@ TEST_CASE("agents of two jobs and clients of the store meet at one port of rdzvd
   CHECK(rdzvd.client().add("n", 1, soon()).value() == 1);
 
   for (int i = 0; i < 2; ++i) agents[static_cast<std::size_t>(i)].link->send(proto::WorkersDone{0});
-  REQUIRE(
-      run_until(context, [&] { return agents[0].has<Finished>() && agents[1].has<Finished>(); }));
-  CHECK(agents[0].last<Finished>()->outcome == Finished::Outcome::succeeded);
-  CHECK_FALSE(agents[2].has<Finished>());  // a job of its own
+  REQUIRE(run_until(context, [&] {
+    return agents[0].has<proto::Finished>() && agents[1].has<proto::Finished>();
+  }));
+  CHECK(agents[0].last<proto::Finished>()->outcome == proto::Finished::Outcome::succeeded);
+  CHECK_FALSE(agents[2].has<proto::Finished>());  // a job of its own
   const ChildResult result = rdzvd.stop();
   CHECK(result.status == 0);
   CHECK(result.out == rdzvd.first_line + "\n");
@@ -71,11 +71,11 @@ TEST_CASE("agents without rdzvd's secret are refused, and its store needs none")
   wrong.join(1, 1);
   none.join(1, 1);
   REQUIRE(run_until(context, [&] {
-    return right.has<Round>() && wrong.has<Finished>() && none.has<Finished>();
+    return right.has<Round>() && wrong.has<proto::Finished>() && none.has<proto::Finished>();
   }));
-  CHECK(wrong.last<Finished>()->reason.find("it has another secret than the rendezvous") !=
+  CHECK(wrong.last<proto::Finished>()->reason.find("it has another secret than the rendezvous") !=
         std::string::npos);
-  CHECK(none.last<Finished>()->reason.find("asks for a secret") != std::string::npos);
+  CHECK(none.last<proto::Finished>()->reason.find("asks for a secret") != std::string::npos);
   CHECK_FALSE(none.has<Round>());
   CHECK(rdzvd.client().add("n", 1, soon()).value() == 1);
   const ChildResult result = rdzvd.stop();
@@ -101,15 +101,15 @@ TEST_CASE("tenants of one rdzvd have their own secrets, and see their own jobs o
   ServiceAgent early(context, "early", place(rdzvd, "nlp", nlp));
   right.join(1, 1);
   early.join(1, 1);
-  REQUIRE(run_until(context, [&] { return right.has<Round>() && early.has<Finished>(); }));
-  CHECK(early.last<Finished>()->reason.find("it has another secret than the rendezvous") !=
+  REQUIRE(run_until(context, [&] { return right.has<Round>() && early.has<proto::Finished>(); }));
+  CHECK(early.last<proto::Finished>()->reason.find("it has another secret than the rendezvous") !=
         std::string::npos);
   const std::string nlp_file = put("nlp", nlp);  // rdzvd runs on
   ServiceAgent late(context, "late", place(rdzvd, "nlp", nlp));
   ServiceAgent stranger(context, "stranger", place(rdzvd, "vision-1", nlp));
   late.join(1, 1);
   stranger.join(1, 1);
-  REQUIRE(run_until(context, [&] { return late.has<Round>() && stranger.has<Finished>(); }));
+  REQUIRE(run_until(context, [&] { return late.has<Round>() && stranger.has<proto::Finished>(); }));
   CHECK_FALSE(stranger.has<Round>());
 
   const auto ask = [&](const std::string& file, const Words& more) {

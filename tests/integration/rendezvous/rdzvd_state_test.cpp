@@ -11,7 +11,6 @@
 using namespace ddprun;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
-using proto::Finished;
 using proto::Round;
 using proto::Stop;
 
@@ -84,7 +83,7 @@ TEST_CASE("a round goes on when rdzvd is killed and started again with its state
   }
   job.restart();
   job.finish(1);
-  CHECK(job.agents[2].last<Finished>()->restart_count == 1);
+  CHECK(job.agents[2].last<proto::Finished>()->restart_count == 1);
   CHECK(job.rdzvd->stop().status == 0);
 }
 
@@ -155,7 +154,7 @@ TEST_CASE("a job with a damaged journal begins anew, another one goes on") {
   damaged.join(1, 1);
   REQUIRE(run_until(job.context, [&] { return damaged.last<Round>()->number == 1; }));
   job.agents[1].link->send(proto::WorkersDone{0});
-  REQUIRE(run_until(job.context, [&] { return job.agents[1].has<Finished>(); }));
+  REQUIRE(run_until(job.context, [&] { return job.agents[1].has<proto::Finished>(); }));
   CHECK_FALSE(job.agents[1].has<Stop>());
   const ChildResult result = job.rdzvd->stop();
   CHECK(result.err.find("damaged.journal is set aside as damaged.journal.damaged: ") !=

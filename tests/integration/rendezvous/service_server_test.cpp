@@ -20,7 +20,6 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
-using proto::Finished;
 using proto::Round;
 using proto::Stop;
 using rdzv::ServiceServer;
@@ -57,9 +56,9 @@ TEST_CASE("agents over real connections form a round, lose a worker and form ano
   }
   REQUIRE(all([](const auto& agent) { return agent.template last<Round>()->number == 1; }));
   for (auto& agent : agents) agent.link->send(proto::WorkersDone{1});
-  REQUIRE(all([](const auto& agent) { return agent.template has<Finished>(); }));
-  CHECK(agents[0].last<Finished>()->outcome == Finished::Outcome::succeeded);
-  CHECK(agents[0].last<Finished>()->restart_count == 1);
+  REQUIRE(all([](const auto& agent) { return agent.template has<proto::Finished>(); }));
+  CHECK(agents[0].last<proto::Finished>()->outcome == proto::Finished::Outcome::succeeded);
+  CHECK(agents[0].last<proto::Finished>()->restart_count == 1);
   CHECK(run_until(context, [&] { return served.server->is_idle(); }));
 }
 
@@ -177,13 +176,13 @@ TEST_CASE("an agent with a wrong or without a secret is told, and told what to d
   ServedAgents served(settings);
   boost::asio::io_context context;
   ServiceAgent wrong(context, "wrong", served.place("wrong"));
-  REQUIRE(run_until(context, [&] { return wrong.has<Finished>(); }));
-  CHECK(wrong.last<Finished>()->reason.ends_with(
+  REQUIRE(run_until(context, [&] { return wrong.has<proto::Finished>(); }));
+  CHECK(wrong.last<proto::Finished>()->reason.ends_with(
       "it has another secret than the rendezvous; all need the same file (--rdzv-secret-file)"));
   CHECK(served.lines.have("not from a peer that has the secret"));
   ServiceAgent none(context, "none", served.place());
-  REQUIRE(run_until(context, [&] { return none.has<Finished>(); }));
-  CHECK(none.last<Finished>()->reason.find("asks for a secret") != std::string::npos);
+  REQUIRE(run_until(context, [&] { return none.has<proto::Finished>(); }));
+  CHECK(none.last<proto::Finished>()->reason.find("asks for a secret") != std::string::npos);
 }
 
 TEST_CASE("nodes that wait are told of one with a wrong or without a secret") {

@@ -15,7 +15,6 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
-using proto::Finished;
 using proto::Round;
 using rdzv::ServiceServer;
 using rdzv::ServiceServerSettings;
@@ -143,5 +142,5 @@ TEST_CASE("strangers at the service's port harm no job") {
   CHECK(run_until(context, [&] { return served.lines.have("no messages in time"); }));
   CHECK(run_until(context, [&] { return served.lines.have("a length or count over its limit"); }));
   a.link->send(proto::WorkersDone{0});
-  CHECK(run_until(context, [&] { return a.has<Finished>(); }));
+  CHECK(run_until(context, [&] { return a.has<proto::Finished>(); }));
 }

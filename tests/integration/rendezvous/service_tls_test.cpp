@@ -19,7 +19,6 @@ using test::tls;
 
 namespace {
 
-using proto::Finished;
 using proto::Round;
 
 const std::string kSecret = "correct horse battery staple";
@@ -49,8 +48,8 @@ std::string refusal(rdzv::ServicePlace place) {
   boost::asio::io_context context;
   ServiceAgent agent(context, "a", std::move(place));
   agent.join(1, 1);
-  REQUIRE(run_until(context, [&] { return agent.has<Finished>(); }));
-  return agent.last<Finished>()->reason;
+  REQUIRE(run_until(context, [&] { return agent.has<proto::Finished>(); }));
+  return agent.last<proto::Finished>()->reason;
 }
 
 /// The most memory that this process has had at one time.
@@ -72,8 +71,8 @@ TEST_CASE("agents form a round over encrypted connections") {
   REQUIRE(run_until(context, [&] { return a.has<Round>() && b.has<Round>(); }));
   a.link->send(proto::WorkersDone{0});
   b.link->send(proto::WorkersDone{0});
-  REQUIRE(run_until(context, [&] { return a.has<Finished>() && b.has<Finished>(); }));
-  CHECK(a.last<Finished>()->outcome == Finished::Outcome::succeeded);
+  REQUIRE(run_until(context, [&] { return a.has<proto::Finished>() && b.has<proto::Finished>(); }));
+  CHECK(a.last<proto::Finished>()->outcome == proto::Finished::Outcome::succeeded);
 }
 
 TEST_CASE("an agent that does not encrypt is told what it lacks") {

@@ -15,9 +15,9 @@ using namespace ddprun;
 namespace {
 
 /// A round of one worker, which has ended.
-class OneWorkerRound {
+class RoundWithMemory {
  public:
-  explicit OneWorkerRound(int code) {
+  explicit RoundWithMemory(int code) {
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) _exit(code);
@@ -45,7 +45,7 @@ class OneWorkerRound {
 }  // namespace
 
 TEST_CASE("shared memory of a failed round is removed, one file a call") {
-  OneWorkerRound round(1);
+  RoundWithMemory round(1);
   CHECK(round.cleanup.remove_next());  // before the round has ended
   round.cleanup.end_round({round.worker});
   CHECK(round.remove_all() == 2);
@@ -53,7 +53,7 @@ TEST_CASE("shared memory of a failed round is removed, one file a call") {
 }
 
 TEST_CASE("after a round that ended in order no shared memory is looked for") {
-  OneWorkerRound round(0);
+  RoundWithMemory round(0);
   SECTION("its workers alone have ended") {
     round.cleanup.end_round({round.worker});
     CHECK(round.remove_all() == 0);
