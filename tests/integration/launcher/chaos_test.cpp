@@ -125,10 +125,9 @@ struct ReportedNodes : test::ManyNodes {
                          const std::string& lease = test::kShortLease) {
     if (command.empty()) command = {test::helper("meeting_worker"), "until", gate()};
     for (int node = 0; node < 2; ++node) {
-      std::vector<std::string> words{
-          test::program("ddprun"), "--output=pipe",
-          "--grace-period=2",      "--rdzv-conf=" + lease,
-          "--chaos=" + chaos,      "--report=" + report_file(node)};
+      std::vector<std::string> words{test::program("ddprun"), "--output=pipe",
+                                     "--grace-period=2",      "--rdzv-conf=" + lease,
+                                     "--chaos=" + chaos,      "--report=" + report_file(node)};
       const auto meeting = c10d("2");
       words.insert(words.end(), meeting.begin(), meeting.end());
       words.insert(words.end(), command.begin(), command.end());

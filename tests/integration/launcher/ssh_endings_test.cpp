@@ -108,9 +108,8 @@ TEST_CASE("an elastic job waits for no lease of a node that has ended by itself"
   // One that comes after the last call joins the second round.
   const std::size_t rounds_alone = alone(launcher.out());
   kill(node_of_rank(hosts, 1).agent, SIGKILL);
-  CHECK(launcher.wait_for([&](const std::string& out, const std::string&) {
-    return alone(out) > rounds_alone;
-  }));
+  CHECK(launcher.wait_for(
+      [&](const std::string& out, const std::string&) { return alone(out) > rounds_alone; }));
   hosts.open_gate();
   const auto job = launcher.wait();
   INFO(job.out + job.err);
