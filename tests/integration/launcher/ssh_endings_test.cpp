@@ -114,7 +114,7 @@ TEST_CASE("an elastic job waits for no lease of a node that has ended by itself"
   const auto job = launcher.wait();
   INFO(job.out + job.err);
   CHECK(job.status == 0);
-  CHECK(job.err.find(": ddprun there exited with code 70") != std::string::npos);
+  CHECK(job.err.find("ddprun: h2: ddprun there exited with code 70") != std::string::npos);
   CHECK(hosts.nothing_left());
 }
 
