@@ -73,7 +73,7 @@ std::string temporary_base(const std::string& otherwise) {
   return failed ? otherwise : base.lexically_normal().string();
 }
 
-Outcome<std::string> make_log_folder(const LaunchPlan& plan) {
+LaunchResult<std::string> make_log_folder(const LaunchPlan& plan) {
   if (!plan.log_folder.wanted) return std::string();
   const std::string name = run_name(plan.agent.run_id);
   if (plan.log_folder.base.empty()) {

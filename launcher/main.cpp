@@ -211,8 +211,8 @@ int plan_and_run(const launcher::LaunchOptions& options, const launcher::Environ
 }
 
 /// `words` begin with the name by which ddprun was started.
-launcher::Outcome<launcher::LaunchOptions> options_in(const std::vector<std::string>& words,
-                                                      const launcher::Environment& environment) {
+launcher::LaunchResult<launcher::LaunchOptions> options_in(
+    const std::vector<std::string>& words, const launcher::Environment& environment) {
   auto options = launcher::parse_launch_options({words.begin() + 1, words.end()}, environment);
   if (options)
     options->logs.called_torchrun = std::filesystem::path(words.front()).filename() == "torchrun";

@@ -76,7 +76,7 @@ std::string warning_of_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Outcome<std::string> make_secret_file(const std::string& path) {
+LaunchResult<std::string> make_secret_file(const std::string& path) {
   if (path.empty()) {
     return usage_error(
         "--make-secret: HOME is not set; choose a file with --make-secret --rdzv-secret-file=FILE");

@@ -11,6 +11,6 @@ namespace ddprun::launcher {
 /// read it, or enter a folder that is new. A file that exists is left as it is, and that is an
 /// error. Gives the text to print: where the file is and what to do with it, and with a folder that
 /// others can change.
-Outcome<std::string> make_secret_file(const std::string& path);
+LaunchResult<std::string> make_secret_file(const std::string& path);
 
 }  // namespace ddprun::launcher

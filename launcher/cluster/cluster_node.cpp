@@ -18,7 +18,8 @@ bool is_in_a_worker(const Environment& environment) {
 
 }  // namespace
 
-Outcome<std::optional<int>> count_in(const Environment& environment, std::string_view variable) {
+LaunchResult<std::optional<int>> count_in(const Environment& environment,
+                                          std::string_view variable) {
   const auto text = lookup(environment, variable);
   if (!text) return std::optional<int>();
   const auto number = number_in<int>(*text);
@@ -28,7 +29,7 @@ Outcome<std::optional<int>> count_in(const Environment& environment, std::string
       variable, *text));
 }
 
-Outcome<ClusterNode> cluster_node(const Environment& environment) {
+LaunchResult<ClusterNode> cluster_node(const Environment& environment) {
   if (is_in_a_worker(environment)) return ClusterNode{};
   // mpirun starts its helpers by srun, so that their processes see the variables of that step, too.
   // Most launchers set the PMI's variables.

@@ -37,7 +37,7 @@ struct ClusterNode {
 
 /// The first scheduler that has started this process. Errors, in one line with what to type: it has
 /// started several processes on this node, or its variables contradict each other.
-Outcome<ClusterNode> cluster_node(const Environment& environment);
+LaunchResult<ClusterNode> cluster_node(const Environment& environment);
 
 /// How the processes are called by which the schedulers of these variables start programs on a node
 /// and end them: one of them is an ancestor of ours. Without it nobody ends us. Empty: no scheduler

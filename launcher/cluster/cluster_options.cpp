@@ -22,7 +22,7 @@ class ClusterOptions {
   ClusterOptions(LaunchOptions options, const ClusterNode& node)
       : node_(node), choice_{std::move(options), {}} {}
 
-  Outcome<ClusterChoice> take() {
+  LaunchResult<ClusterChoice> take() {
     LaunchOptions& options = choice_.options;
     const bool is_alone = node_.nodes && node_.nodes->value < 2;
     if (!options.nodes.given && node_.nodes && !is_alone) take_nodes();
@@ -67,7 +67,7 @@ class ClusterOptions {
     note("--rdzv-id", node_.run_id->value, node_.run_id->variable);
   }
 
-  Outcome<void> take_address() {
+  LaunchResult<void> take_address() {
     LaunchOptions& options = choice_.options;
     if (has_address(options)) {
       // Its machine serves the rendezvous, which need not be that of node rank 0.
@@ -135,7 +135,7 @@ class ClusterOptions {
 
 }  // namespace
 
-Outcome<ClusterChoice> with_cluster(LaunchOptions options, const Environment& environment) {
+LaunchResult<ClusterChoice> with_cluster(LaunchOptions options, const Environment& environment) {
   // Hosts of a launcher have been told all that they need.
   if (options.standalone || options.ssh_node) return ClusterChoice{std::move(options), {}};
   const auto node = cluster_node(environment);

@@ -37,6 +37,6 @@ struct ClusterChoice {
 
 /// `options` and what the scheduler says about those that were not given. Errors: the scheduler's
 /// variables are needed and wrong, or an address is missing that it does not give.
-Outcome<ClusterChoice> with_cluster(LaunchOptions options, const Environment& environment);
+LaunchResult<ClusterChoice> with_cluster(LaunchOptions options, const Environment& environment);
 
 }  // namespace ddprun::launcher

@@ -17,7 +17,7 @@ std::string name_of_index0(const std::string& pod, int index) {
 
 }  // namespace
 
-Outcome<ClusterNode> kubeflow_node(const Environment& environment) {
+LaunchResult<ClusterNode> kubeflow_node(const Environment& environment) {
   const auto host = lookup(environment, "MASTER_ADDR");
   const bool is_operator =
       lookup(environment, "PET_NNODES") && lookup(environment, "PET_NODE_RANK");
@@ -33,7 +33,7 @@ Outcome<ClusterNode> kubeflow_node(const Environment& environment) {
   return node;
 }
 
-Outcome<ClusterNode> kubernetes_node(const Environment& environment) {
+LaunchResult<ClusterNode> kubernetes_node(const Environment& environment) {
   const auto index = count_in(environment, "JOB_COMPLETION_INDEX");
   if (!index) return index.error();
   if (!*index) return ClusterNode{};

@@ -17,7 +17,7 @@ struct Names {
   std::string_view one_each;    // what to type for one process on each node
 };
 
-Outcome<ClusterNode> node_of(const Environment& environment, const Names& names) {
+LaunchResult<ClusterNode> node_of(const Environment& environment, const Names& names) {
   const auto size = count_in(environment, names.size);
   if (!size) return size.error();
   const auto rank = count_in(environment, names.rank);
@@ -50,19 +50,19 @@ Outcome<ClusterNode> node_of(const Environment& environment, const Names& names)
 
 }  // namespace
 
-Outcome<ClusterNode> open_mpi_node(const Environment& environment) {
+LaunchResult<ClusterNode> open_mpi_node(const Environment& environment) {
   return node_of(environment, {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
                                "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                                "mpirun --map-by ppr:1:node"});
 }
 
-Outcome<ClusterNode> hydra_node(const Environment& environment) {
+LaunchResult<ClusterNode> hydra_node(const Environment& environment) {
   if (!lookup(environment, "MPI_LOCALRANKID")) return ClusterNode{};
   return node_of(environment, {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS",
                                "MPI_LOCALRANKID", "mpiexec -ppn 1"});
 }
 
-Outcome<ClusterNode> flux_node(const Environment& environment) {
+LaunchResult<ClusterNode> flux_node(const Environment& environment) {
   auto node = node_of(environment, {"flux run", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "",
                                     "FLUX_TASK_LOCAL_ID", "flux run --tasks-per-node=1"});
   const auto id = lookup(environment, "FLUX_JOB_ID");
@@ -70,7 +70,7 @@ Outcome<ClusterNode> flux_node(const Environment& environment) {
   return node;
 }
 
-Outcome<ClusterNode> pmi_node(const Environment& environment) {
+LaunchResult<ClusterNode> pmi_node(const Environment& environment) {
   auto node = node_of(environment, {"the MPI launcher", "PMI_SIZE", "PMI_RANK", "PMI_LOCAL_SIZE",
                                     "PMI_LOCAL_RANK", "MPI's launcher with one process per node:"});
   if (!node || !node->scheduler.empty()) return node;

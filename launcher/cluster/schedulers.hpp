@@ -10,23 +10,24 @@
 namespace ddprun::launcher {
 
 /// A step that srun has started. Where there is a job without a step, only a hint.
-Outcome<ClusterNode> slurm_node(const Environment& environment);
+LaunchResult<ClusterNode> slurm_node(const Environment& environment);
 /// mpirun of Open MPI.
-Outcome<ClusterNode> open_mpi_node(const Environment& environment);
+LaunchResult<ClusterNode> open_mpi_node(const Environment& environment);
 /// mpiexec of MPICH and of Intel's MPI (Hydra).
-Outcome<ClusterNode> hydra_node(const Environment& environment);
-Outcome<ClusterNode> flux_node(const Environment& environment);
+LaunchResult<ClusterNode> hydra_node(const Environment& environment);
+LaunchResult<ClusterNode> flux_node(const Environment& environment);
 /// Another launcher that sets PMI_RANK and PMI_SIZE, or PMIX_RANK alone.
-Outcome<ClusterNode> pmi_node(const Environment& environment);
+LaunchResult<ClusterNode> pmi_node(const Environment& environment);
 /// A PyTorchJob of Kubeflow, which gives the address as MASTER_ADDR.
-Outcome<ClusterNode> kubeflow_node(const Environment& environment);
+LaunchResult<ClusterNode> kubeflow_node(const Environment& environment);
 /// A pod of a Job with completion indexes, or of a JobSet.
-Outcome<ClusterNode> kubernetes_node(const Environment& environment);
+LaunchResult<ClusterNode> kubernetes_node(const Environment& environment);
 
 /// Nodes of the step, else of the job; 1 outside Slurm.
 long long slurm_nodes(const Environment& environment);
 
 /// The variable as a number from 0; none: it is not set. Errors: it is something else.
-Outcome<std::optional<int>> count_in(const Environment& environment, std::string_view variable);
+LaunchResult<std::optional<int>> count_in(const Environment& environment,
+                                          std::string_view variable);
 
 }  // namespace ddprun::launcher

@@ -48,7 +48,7 @@ struct Step {
   std::string hosts;
 };
 
-Outcome<Step> read_step(const Environment& environment, std::string id) {
+LaunchResult<Step> read_step(const Environment& environment, std::string id) {
   Step step;
   step.id = std::move(id);
   const auto nodes = count_in(environment, "SLURM_STEP_NUM_NODES");
@@ -87,7 +87,7 @@ long long slurm_nodes(const Environment& environment) {
   return 1;
 }
 
-Outcome<ClusterNode> slurm_node(const Environment& environment) {
+LaunchResult<ClusterNode> slurm_node(const Environment& environment) {
   const auto job = either(environment, "SLURM_JOB_ID", "SLURM_JOBID");
   const auto id = either(environment, "SLURM_STEP_ID", "SLURM_STEPID");
   const auto number = id ? number_in<std::uint64_t>(*id) : std::nullopt;

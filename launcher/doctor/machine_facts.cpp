@@ -139,7 +139,7 @@ class Doctor {
   void take_plan(MachineFacts& facts) const {
     const auto options = parse_launch_options({"--nproc-per-node=1", "/bin/sh"}, {});
     auto plan =
-        options ? make_plan(*options, environment_, probes_) : Outcome<LaunchPlan>(options.error());
+        options ? make_plan(*options, environment_, probes_) : LaunchResult<LaunchPlan>(options.error());
     if (!plan) {
       facts.system.problem = plan.error().message;
       facts.gpus.found = "unknown";

@@ -39,7 +39,7 @@ bool has_length_of_its_own(ChaosFault fault) {
 }
 
 /// `30s`, of a delay or a partition `10s/500ms`.
-Outcome<ChaosRow> row_of(ChaosFault fault, std::string_view part, std::string_view value) {
+LaunchResult<ChaosRow> row_of(ChaosFault fault, std::string_view part, std::string_view value) {
   ChaosRow row;
   row.fault = fault;
   const auto slash = value.find('/');
@@ -64,7 +64,7 @@ Outcome<ChaosRow> row_of(ChaosFault fault, std::string_view part, std::string_vi
   return row;
 }
 
-Outcome<void> take_part(std::string_view part, ChaosPlan& plan) {
+LaunchResult<void> take_part(std::string_view part, ChaosPlan& plan) {
   const auto equals = part.find('=');
   const std::string_view name = part.substr(0, equals);
   const std::string_view value =
@@ -89,7 +89,7 @@ Outcome<void> take_part(std::string_view part, ChaosPlan& plan) {
 
 }  // namespace
 
-Outcome<ChaosPlan> parse_chaos(std::string_view text) {
+LaunchResult<ChaosPlan> parse_chaos(std::string_view text) {
   ChaosPlan plan;
   const auto comma = text.find(',');
   const auto seed = number_in<std::uint64_t>(text.substr(0, comma));

@@ -10,6 +10,6 @@ namespace ddprun::launcher {
 
 /// `7,kill=30s,delay=10s/500ms,faults=20`. Times are durations (base/duration.hpp) of at least a
 /// millisecond. Errors name the part that is wrong.
-Outcome<agent::ChaosPlan> parse_chaos(std::string_view text);
+LaunchResult<agent::ChaosPlan> parse_chaos(std::string_view text);
 
 }  // namespace ddprun::launcher

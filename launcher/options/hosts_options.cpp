@@ -34,7 +34,7 @@ constexpr std::array<Excluded, 13> kExcluded{{
 
 }  // namespace
 
-Outcome<void> take_hosts(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_hosts(const ParsedCommandLine& parsed, LaunchOptions& options) {
   HostsOptions& hosts = options.hosts;
   hosts.list = parsed.text("hosts");
   hosts.file = parsed.text("hostfile");

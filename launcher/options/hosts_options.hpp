@@ -6,6 +6,6 @@
 namespace ddprun::launcher {
 
 /// Fills options.hosts. Errors: options that exclude each other.
-Outcome<void> take_hosts(const ParsedCommandLine& parsed, LaunchOptions& options);
+LaunchResult<void> take_hosts(const ParsedCommandLine& parsed, LaunchOptions& options);
 
 }  // namespace ddprun::launcher

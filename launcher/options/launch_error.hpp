@@ -14,7 +14,8 @@
 namespace ddprun::launcher {
 
 /// Printed as `ddprun: MESSAGE`. The message is one line that tells what to do. A
-/// constructor instead of an aggregate: Outcome<int> must not mistake a plain number for an error.
+/// constructor instead of an aggregate: LaunchResult<int> must not mistake a plain number for an
+/// error.
 struct LaunchError {
   LaunchError() = default;
   LaunchError(int code, std::string_view text) : exit_code(code), message(printable(text)) {}
@@ -26,11 +27,11 @@ struct LaunchError {
 
 /// A T, or why nothing can be started.
 template <class T>
-using Outcome = boost::system::result<T, LaunchError>;
+using LaunchResult = boost::system::result<T, LaunchError>;
 
 inline LaunchError usage_error(std::string_view message) { return {kExitUsage, message}; }
 
-/// Called by Outcome::value() of an error.
+/// Called by LaunchResult::value() of an error.
 BOOST_NORETURN inline void throw_exception_from_error(const LaunchError& error,
                                                       const boost::source_location& where) {
   boost::throw_exception(std::runtime_error(error.message), where);

@@ -38,7 +38,7 @@ bool StreamMap::empty() const {
   return true;
 }
 
-Outcome<StreamMap> parse_stream_map(std::string_view text, const std::string& spelling) {
+LaunchResult<StreamMap> parse_stream_map(std::string_view text, const std::string& spelling) {
   StreamMap map;
   if (const auto all = stream_set(text)) {
     map.others = *all;
@@ -62,7 +62,7 @@ Outcome<StreamMap> parse_stream_map(std::string_view text, const std::string& sp
   }
 }
 
-Outcome<agent::RankSet> parse_ranks(std::string_view text, const std::string& spelling) {
+LaunchResult<agent::RankSet> parse_ranks(std::string_view text, const std::string& spelling) {
   agent::RankSet ranks;
   while (true) {
     const auto comma = text.find(',');
@@ -79,12 +79,12 @@ Outcome<agent::RankSet> parse_ranks(std::string_view text, const std::string& sp
   }
 }
 
-Outcome<std::uint64_t> parse_bytes(std::string_view text, const std::string& spelling) {
+LaunchResult<std::uint64_t> parse_bytes(std::string_view text, const std::string& spelling) {
   if (const auto bytes = parse_byte_count(text)) return *bytes;
   return usage_error(spelling + ": expected bytes, 1 or more, " + std::string(kByteCountExamples));
 }
 
-Outcome<bool> check_prefix_template(std::string_view text, const std::string& spelling) {
+LaunchResult<bool> check_prefix_template(std::string_view text, const std::string& spelling) {
   const auto& known = agent::kPrefixNames;
   for (const std::string& name : braced_names(text)) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
@@ -121,7 +121,8 @@ std::vector<std::string> parse_texts(std::string_view text) {
   return texts;
 }
 
-Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environment& environment) {
+LaunchResult<LogOptions> log_options(const ParsedCommandLine& parsed,
+                                     const Environment& environment) {
   LogOptions logs;
   logs.folder = parsed.text("log-dir");
   auto redirects = parse_stream_map(parsed.text("redirects"), parsed.spelling("redirects"));

@@ -33,19 +33,19 @@ struct StreamMap {
 /// `0` to `3` for all workers, or `RANK:0..3,RANK:0..3` with any local ranks, the last of equal
 /// ones counts. 1 is stdout, 2 stderr, 3 both. `spelling` is how the user wrote it, for the
 /// message.
-Outcome<StreamMap> parse_stream_map(std::string_view text, const std::string& spelling);
+LaunchResult<StreamMap> parse_stream_map(std::string_view text, const std::string& spelling);
 
 /// Texts with commas between them; two commas are one comma in a text. Empty texts are left out.
 std::vector<std::string> parse_texts(std::string_view text);
 
 /// `0,4-7`: ranks from 0, in any order, ranges with both ends. `spelling` as above.
-Outcome<agent::RankSet> parse_ranks(std::string_view text, const std::string& spelling);
+LaunchResult<agent::RankSet> parse_ranks(std::string_view text, const std::string& spelling);
 
 /// `500000`, `64K`, `100M`, `2G`: bytes, 1 or more; the letters are powers of 1024.
-Outcome<std::uint64_t> parse_bytes(std::string_view text, const std::string& spelling);
+LaunchResult<std::uint64_t> parse_bytes(std::string_view text, const std::string& spelling);
 
 /// True, or the usage error of a template that names in `${...}` what no prefix has.
-Outcome<bool> check_prefix_template(std::string_view text, const std::string& spelling);
+LaunchResult<bool> check_prefix_template(std::string_view text, const std::string& spelling);
 
 /// --color, with the user's own wishes in `environment` (NO_COLOR, TERM) seen to.
 enum class ColourMode { automatic, always, never };
@@ -73,6 +73,7 @@ struct LogOptions {
 class ParsedCommandLine;
 
 /// All options about logs, checked.
-Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environment& environment);
+LaunchResult<LogOptions> log_options(const ParsedCommandLine& parsed,
+                                     const Environment& environment);
 
 }  // namespace ddprun::launcher

@@ -91,8 +91,8 @@ std::optional<bool> parse_flag(std::string_view text) {
   return std::nullopt;
 }
 
-Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
-                                   const std::string& spelling) {
+LaunchResult<std::string> checked_value(const OptionRow& row, std::string_view text,
+                                        const std::string& spelling) {
   const std::string clean(trimmed(text));
   switch (row.type) {
     case ValueType::flag: {

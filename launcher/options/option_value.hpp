@@ -27,8 +27,8 @@ std::optional<bool> parse_flag(std::string_view text);
 
 /// The text as ParsedCommandLine keeps it: without blanks around numbers and words, a flag as "1"
 /// or "0". `spelling` is how the user wrote option and value, for the message.
-Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
-                                   const std::string& spelling);
+LaunchResult<std::string> checked_value(const OptionRow& row, std::string_view text,
+                                        const std::string& spelling);
 
 /// `a, b or c`.
 std::string enumerate(const std::vector<std::string>& words);

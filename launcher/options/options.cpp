@@ -43,7 +43,7 @@ std::string beside_make_secret(const ParsedCommandLine& parsed) {
   return parsed.flag("explain-policy") ? "--explain-policy" : "";
 }
 
-Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
+LaunchResult<ProcessCount> process_count(const ParsedCommandLine& parsed) {
   ProcessCount processes;
   processes.given = parsed.given("nproc-per-node");
   if (!processes.given) return processes;
@@ -97,7 +97,7 @@ LogLevel log_level(const ParsedCommandLine& parsed, const Environment& environme
   return value_of<LogLevel>(lower_case(*variable)).value_or(LogLevel::warning);
 }
 
-Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
+LaunchResult<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
   OmpThreads threads;
   if (!parsed.given("omp-threads")) return threads;
   if (parsed.text("omp-threads") == "auto") {
@@ -112,8 +112,8 @@ Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
 }
 
 /// Everything about signals and how long is waited behind them.
-Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
-                            LaunchOptions& options) {
+LaunchResult<void> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
+                                 LaunchOptions& options) {
   options.stop.grace_period = parsed.seconds("grace-period").value_or(options.stop.grace_period);
   options.grace_period_given = parsed.given("grace-period");
   options.stop.kill_timeout = parsed.seconds("kill-timeout").value_or(options.stop.kill_timeout);
@@ -157,7 +157,7 @@ Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& 
   return {};
 }
 
-Outcome<void> take_chaos(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_chaos(const ParsedCommandLine& parsed, LaunchOptions& options) {
   if (!parsed.given("chaos")) return {};
   auto plan = parse_chaos(parsed.text("chaos"));
   if (!plan) return plan.error();
@@ -165,7 +165,7 @@ Outcome<void> take_chaos(const ParsedCommandLine& parsed, LaunchOptions& options
   return {};
 }
 
-Outcome<void> take_preflight(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_preflight(const ParsedCommandLine& parsed, LaunchOptions& options) {
   options.preflight = parsed.text("preflight");
   options.preflight_timeout =
       parsed.seconds("preflight-timeout").value_or(options.preflight_timeout);
@@ -178,7 +178,7 @@ Outcome<void> take_preflight(const ParsedCommandLine& parsed, LaunchOptions& opt
   return {};
 }
 
-Outcome<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
   const auto restarts = parsed.integer_up_to("max-restarts", kMaxRestartsMax);
   if (!restarts) return restarts.error();
   options.restart.max_restarts = *restarts;
@@ -222,7 +222,7 @@ LaunchError missing_program(const std::string& taken) {
   return error;
 }
 
-Outcome<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
   if (parsed.program->empty()) {
     return usage_error("PROGRAM is an empty text: was a shell variable not set?");
   }
@@ -249,8 +249,8 @@ Outcome<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& optio
 
 }  // namespace
 
-Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
-                                      const Environment& environment) {
+LaunchResult<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
+                                           const Environment& environment) {
   LaunchOptions options;
   options.request = request_of(parsed);
   options.help_topic = parsed.text("help");
@@ -312,8 +312,8 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   return options;
 }
 
-Outcome<LaunchOptions> parse_launch_options(const std::vector<std::string>& arguments,
-                                            const Environment& environment) {
+LaunchResult<LaunchOptions> parse_launch_options(const std::vector<std::string>& arguments,
+                                                 const Environment& environment) {
   const auto parsed = parse_command_line(option_table(), arguments, environment);
   if (!parsed) return parsed.error();
   return launch_options(*parsed, environment);

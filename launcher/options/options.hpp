@@ -190,11 +190,11 @@ struct LaunchOptions {
 }
 
 /// Checks what no single row can check and gives the values their types.
-Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
-                                      const Environment& environment);
+LaunchResult<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
+                                           const Environment& environment);
 
 /// Parses the real table: `arguments` without the program's own name.
-Outcome<LaunchOptions> parse_launch_options(const std::vector<std::string>& arguments,
-                                            const Environment& environment);
+LaunchResult<LaunchOptions> parse_launch_options(const std::vector<std::string>& arguments,
+                                                 const Environment& environment);
 
 }  // namespace ddprun::launcher

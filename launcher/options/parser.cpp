@@ -62,7 +62,7 @@ std::optional<std::chrono::milliseconds> ParsedCommandLine::seconds(SecondsRef r
   return parse_seconds(value(row).text);
 }
 
-Outcome<int> ParsedCommandLine::integer_up_to(IntegerRef row, long long limit) const {
+LaunchResult<int> ParsedCommandLine::integer_up_to(IntegerRef row, long long limit) const {
   const long long number = integer(row).value_or(0);
   if (number > limit)
     return usage_error(spelling(row) + ": at most " + std::to_string(limit) + " is possible");
@@ -79,17 +79,17 @@ class CommandLineParser {
   CommandLineParser(std::span<const OptionRow> table, const std::vector<std::string>& arguments)
       : table_(table), arguments_(arguments), parsed_(table) {}
 
-  Outcome<ParsedCommandLine> run(const Environment& environment);
+  LaunchResult<ParsedCommandLine> run(const Environment& environment);
 
  private:
-  using Step = Outcome<bool>;  // false: stop here
+  using Step = LaunchResult<bool>;  // false: stop here
 
   Step walk();
   Step long_option(const std::string& token);
   Step short_options(const std::string& token);
   Step take(std::size_t row, const std::string& spelling, std::optional<std::string> value);
   Step missing_value(const OptionRow& row, const std::string& spelling) const;
-  Outcome<std::size_t> find_long(const std::string& spelling) const;
+  LaunchResult<std::size_t> find_long(const std::string& spelling) const;
   LaunchError unknown(const std::string& spelling) const;
   std::string mpirun_workers(const std::string& token) const;
   std::string typed_value(std::string_view name) const;
@@ -104,7 +104,7 @@ class CommandLineParser {
   ParsedCommandLine parsed_;
 };
 
-Outcome<ParsedCommandLine> CommandLineParser::run(const Environment& environment) {
+LaunchResult<ParsedCommandLine> CommandLineParser::run(const Environment& environment) {
   if (const auto walked = walk(); !walked) return walked.error();
   if (!parsed_.ended_by) {
     if (const auto read = read_environment(environment); !read) return read.error();
@@ -188,7 +188,7 @@ CommandLineParser::Step CommandLineParser::long_option(const std::string& token)
   return take(*row, spelling, std::move(value));
 }
 
-Outcome<std::size_t> CommandLineParser::find_long(const std::string& spelling) const {
+LaunchResult<std::size_t> CommandLineParser::find_long(const std::string& spelling) const {
   const std::string name = dashed(std::string_view(spelling).substr(2));
   std::vector<std::size_t> begins;
   std::vector<std::string> candidates;
@@ -355,9 +355,9 @@ void CommandLineParser::fill_defaults_and_warnings() {
   }
 }
 
-Outcome<ParsedCommandLine> parse_command_line(std::span<const OptionRow> table,
-                                              const std::vector<std::string>& arguments,
-                                              const Environment& environment) {
+LaunchResult<ParsedCommandLine> parse_command_line(std::span<const OptionRow> table,
+                                                   const std::vector<std::string>& arguments,
+                                                   const Environment& environment) {
   return CommandLineParser(table, arguments).run(environment);
 }
 

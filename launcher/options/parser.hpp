@@ -36,7 +36,7 @@ class ParsedCommandLine {
   [[nodiscard]] std::optional<long long> integer(IntegerRef row) const;
   /// An integer, 0 where there is neither a value nor a default; more than `limit` is a usage
   /// error.
-  [[nodiscard]] Outcome<int> integer_up_to(IntegerRef row, long long limit) const;
+  [[nodiscard]] LaunchResult<int> integer_up_to(IntegerRef row, long long limit) const;
   /// Empty for a word, too.
   [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(SecondsRef row) const;
   /// The text as given; empty when there is none.
@@ -63,8 +63,8 @@ class ParsedCommandLine {
 };
 
 /// `arguments` are those behind our own name. A missing PROGRAM is not an error here.
-Outcome<ParsedCommandLine> parse_command_line(std::span<const OptionRow> table,
-                                              const std::vector<std::string>& arguments,
-                                              const Environment& environment);
+LaunchResult<ParsedCommandLine> parse_command_line(std::span<const OptionRow> table,
+                                                   const std::vector<std::string>& arguments,
+                                                   const Environment& environment);
 
 }  // namespace ddprun::launcher

@@ -88,7 +88,7 @@ std::string unknown_key_warning(const std::string& key) {
          (meant ? "; did you mean " + *meant + "?" : "; it is ignored");
 }
 
-Outcome<RdzvConf::Setting> setting(std::string_view text) {
+LaunchResult<RdzvConf::Setting> setting(std::string_view text) {
   const auto equals = text.find('=');
   const auto key = trimmed(text.substr(0, equals));
   const auto value =
@@ -131,7 +131,7 @@ std::string keys_without_effect(const RdzvConf& conf, bool over_etcd) {
   return keys;
 }
 
-Outcome<RdzvConf> parse_rdzv_conf(std::string_view text) {
+LaunchResult<RdzvConf> parse_rdzv_conf(std::string_view text) {
   RdzvConf conf;
   text = trimmed(text);
   if (text.empty()) return conf;

@@ -30,7 +30,7 @@ struct RdzvConf {
 /// `k1=v1,k2=v2` as torchrun reads it: split at commas and at the first `=`, blanks trimmed, an
 /// empty text is empty settings. An empty key or value is an error; so is a known time-out that is
 /// no positive number. Unknown keys are kept, with a warning: public command lines carry such keys.
-Outcome<RdzvConf> parse_rdzv_conf(std::string_view text);
+LaunchResult<RdzvConf> parse_rdzv_conf(std::string_view text);
 
 /// The keys given that mean nothing to a job of several nodes, with commas between them.
 /// `over_etcd`: its nodes meet over etcd.

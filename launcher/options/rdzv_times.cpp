@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kLostTimeout{300};
 
 double in_seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
-Outcome<void> take_lease(const RdzvConf& conf, RdzvTimes& times) {
+LaunchResult<void> take_lease(const RdzvConf& conf, RdzvTimes& times) {
   const nanoseconds interval = conf.seconds("keep_alive_interval").value_or(kKeepAliveInterval);
   const auto given = conf.value("keep_alive_max_attempt");
   const long long attempts = given ? parse_integer(*given).value_or(0) : kKeepAliveAttempts;
@@ -43,8 +43,8 @@ Outcome<void> take_lease(const RdzvConf& conf, RdzvTimes& times) {
 }
 
 /// A node ends its workers lost_timeout after the last answer, so it never needs a longer lease.
-Outcome<void> take_lost_timeout(const RdzvConf& conf, std::optional<nanoseconds> beyond_lease,
-                                RdzvTimes& times) {
+LaunchResult<void> take_lost_timeout(const RdzvConf& conf, std::optional<nanoseconds> beyond_lease,
+                                     RdzvTimes& times) {
   const auto given = conf.seconds("lost_timeout");
   if (!given) {
     times.lost_timeout = beyond_lease ? times.lease + *beyond_lease
@@ -70,7 +70,8 @@ Outcome<void> take_lost_timeout(const RdzvConf& conf, std::optional<nanoseconds>
 
 }  // namespace
 
-Outcome<RdzvTimes> rdzv_times(const RdzvConf& conf, std::optional<nanoseconds> lost_beyond_lease) {
+LaunchResult<RdzvTimes> rdzv_times(const RdzvConf& conf,
+                                   std::optional<nanoseconds> lost_beyond_lease) {
   RdzvTimes times;
   times.join_timeout = conf.seconds(conf.value("join_timeout") ? "join_timeout" : "timeout");
   times.last_call = conf.seconds("last_call_timeout");

@@ -24,7 +24,7 @@ struct RdzvTimes {
 /// What does not fit is derived where torchrun accepts it, and where both wishes can be met. An
 /// error is a lease or a lost_timeout below a second. `lost_beyond_lease`: how much longer than the
 /// lease a lost_timeout is that was not given; none: the usual one.
-Outcome<RdzvTimes> rdzv_times(const RdzvConf& conf,
-                              std::optional<std::chrono::nanoseconds> lost_beyond_lease = {});
+LaunchResult<RdzvTimes> rdzv_times(const RdzvConf& conf,
+                                   std::optional<std::chrono::nanoseconds> lost_beyond_lease = {});
 
 }  // namespace ddprun::launcher

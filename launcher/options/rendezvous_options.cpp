@@ -18,7 +18,7 @@ constexpr long long kNodeChangesMax = 1'000'000'000;
 constexpr std::size_t kEndpointsMax = 16;
 
 /// What to type instead of Paddle's list of nodes; it is empty or has one.
-Outcome<void> check_ips(const ParsedCommandLine& parsed) {
+LaunchResult<void> check_ips(const ParsedCommandLine& parsed) {
   const std::string ips = parsed.text("ips");
   const auto nodes = 1 + std::count(ips.begin(), ips.end(), ',');
   if (nodes == 1) return {};
@@ -27,7 +27,7 @@ Outcome<void> check_ips(const ParsedCommandLine& parsed) {
                      " instead, the same on each node");
 }
 
-Outcome<void> take_nodes(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_nodes(const ParsedCommandLine& parsed, LaunchOptions& options) {
   const std::string text = parsed.text("nnodes");
   const auto colon = text.find(':');
   const auto least = parse_integer(text.substr(0, colon));
@@ -70,7 +70,7 @@ agent::StoreUsers store_users(const ParsedCommandLine& parsed) {
   return users;
 }
 
-Outcome<void> take_ports(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_ports(const ParsedCommandLine& parsed, LaunchOptions& options) {
   if (parsed.given("master-port")) {
     const auto port = parsed.integer_up_to("master-port", kPortMax);
     if (!port) return port.error();
@@ -91,8 +91,8 @@ Outcome<void> take_ports(const ParsedCommandLine& parsed, LaunchOptions& options
 }
 
 /// One, or several that are divided by commas.
-Outcome<void> take_endpoints(const ParsedCommandLine& parsed, const std::string& text,
-                             LaunchOptions& options) {
+LaunchResult<void> take_endpoints(const ParsedCommandLine& parsed, const std::string& text,
+                                  LaunchOptions& options) {
   std::vector<Endpoint> endpoints;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
@@ -122,7 +122,7 @@ Outcome<void> take_endpoints(const ParsedCommandLine& parsed, const std::string&
   return {};
 }
 
-Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
   options.standalone = parsed.flag("standalone");
   options.master_addr = parsed.text("master-addr");
   options.local_addr = parsed.text("local-addr");
@@ -148,7 +148,7 @@ Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
 
 /// With certificates, each node needs the authorities; a certificate of its own only where one is
 /// asked for.
-Outcome<void> take_tls(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_tls(const ParsedCommandLine& parsed, LaunchOptions& options) {
   options.rdzv_tls_ca = parsed.text("rdzv-tls-ca");
   options.rdzv_tls_cert = parsed.text("rdzv-tls-cert");
   options.rdzv_tls_key = parsed.text("rdzv-tls-key");
@@ -175,7 +175,7 @@ Outcome<void> take_tls(const ParsedCommandLine& parsed, LaunchOptions& options) 
 
 }  // namespace
 
-Outcome<void> take_rendezvous(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_rendezvous(const ParsedCommandLine& parsed, LaunchOptions& options) {
   if (const auto taken = take_nodes(parsed, options); !taken) return taken.error();
   if (const auto taken = take_ports(parsed, options); !taken) return taken.error();
   if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();

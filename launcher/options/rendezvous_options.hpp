@@ -6,6 +6,6 @@
 namespace ddprun::launcher {
 
 /// Fills in everything from `nodes` to `ports`, but for the file of the secret: nothing is read.
-Outcome<void> take_rendezvous(const ParsedCommandLine& parsed, LaunchOptions& options);
+LaunchResult<void> take_rendezvous(const ParsedCommandLine& parsed, LaunchOptions& options);
 
 }  // namespace ddprun::launcher

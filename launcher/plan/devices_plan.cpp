@@ -91,9 +91,9 @@ void hide_gpus(machine::GpuDiscovery& discovered, const std::string& outer) {
   discovered.looked_for += ", with " + by_outer.variable + "=" + outer;
 }
 
-Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
-                                  const std::optional<std::string>& variable,
-                                  const GpuSelection& selection) {
+LaunchResult<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
+                                       const std::optional<std::string>& variable,
+                                       const GpuSelection& selection) {
   DevicesPlan plan;
   if (selection.kind == GpuSelection::Kind::none) {
     plan.cpu_job = true;
@@ -132,8 +132,9 @@ Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
   return plan;
 }
 
-Outcome<void> take_free_gpus(const machine::GpuDiscovery& discovered, const GpuSelection& selection,
-                             std::size_t wanted, const ClaimGpus& claim, DevicesPlan& plan) {
+LaunchResult<void> take_free_gpus(const machine::GpuDiscovery& discovered,
+                                  const GpuSelection& selection, std::size_t wanted,
+                                  const ClaimGpus& claim, DevicesPlan& plan) {
   const std::size_t visible = plan.chosen.size();
   if (visible > 0 && plan.source != machine::kNvmlSource) {
     return usage_error(selection.spelling + ": only NVIDIA's NVML tells whether a GPU is free (" +

@@ -47,9 +47,9 @@ std::string no_gpu(const machine::GpuDiscovery& discovered,
                    const std::optional<std::string>& variable);
 
 /// Applies --gpus to the visible ones. For --gpus=free all of them: take_free_gpus chooses.
-Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
-                                  const std::optional<std::string>& variable,
-                                  const GpuSelection& selection);
+LaunchResult<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
+                                       const std::optional<std::string>& variable,
+                                       const GpuSelection& selection);
 
 /// What claims GPUs on the machine: see machine/devices/gpu_claims.hpp.
 using ClaimGpus =
@@ -57,8 +57,9 @@ using ClaimGpus =
 
 /// For --gpus=free: of the chosen ones those that are free, `wanted` or all (0), which are claimed.
 /// An error where there are fewer, or none.
-Outcome<void> take_free_gpus(const machine::GpuDiscovery& discovered, const GpuSelection& selection,
-                             std::size_t wanted, const ClaimGpus& claim, DevicesPlan& plan);
+LaunchResult<void> take_free_gpus(const machine::GpuDiscovery& discovered,
+                                  const GpuSelection& selection, std::size_t wanted,
+                                  const ClaimGpus& claim, DevicesPlan& plan);
 
 /// The variable's value for one worker; empty optional: leave it as it is (also when it is not
 /// there).

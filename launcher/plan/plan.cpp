@@ -66,9 +66,9 @@ machine::GpuDiscovery discover(const LaunchOptions& options, const Environment& 
   return others;
 }
 
-Outcome<WorkersAndDevices> workers_and_devices(const LaunchOptions& options,
-                                               const Environment& environment,
-                                               const Probes& probes) {
+LaunchResult<WorkersAndDevices> workers_and_devices(const LaunchOptions& options,
+                                                    const Environment& environment,
+                                                    const Probes& probes) {
   using Kind = ProcessCount::Kind;
   const ProcessCount& processes = options.processes;
   const bool cpu_job = options.gpus.kind == GpuSelection::Kind::none;
@@ -161,8 +161,8 @@ std::vector<std::string> arguments_of(const ProgramChoice& program, int local_ra
 }
 
 /// What the workers execute, and what to say about it.
-Outcome<void> plan_program(const LaunchOptions& options, const Environment& environment,
-                           const Probes& probes, LaunchPlan& plan) {
+LaunchResult<void> plan_program(const LaunchOptions& options, const Environment& environment,
+                                const Probes& probes, LaunchPlan& plan) {
   const ProgramRequest request{.program = options.program,
                                .arguments = options.arguments,
                                .module = options.module,
@@ -201,8 +201,8 @@ spdlog::level::level_enum log_level(LogLevel level) {
 
 }  // namespace
 
-Outcome<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& environment,
-                              const Probes& probes) {
+LaunchResult<LaunchPlan> make_plan(const LaunchOptions& given, const Environment& environment,
+                                   const Probes& probes) {
   auto cluster = with_cluster(given, environment);
   if (!cluster) return cluster.error();
   const LaunchOptions& options = cluster->options;

@@ -107,7 +107,7 @@ struct Probes {
 Probes machine_probes();
 
 /// Decides everything, or says why nothing can be started. Only for Request::run and the dry runs.
-Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& environment,
-                              const Probes& probes);
+LaunchResult<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& environment,
+                                   const Probes& probes);
 
 }  // namespace ddprun::launcher

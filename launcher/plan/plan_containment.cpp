@@ -3,8 +3,8 @@
 
 namespace ddprun::launcher {
 
-Outcome<void> plan_containment(const LaunchOptions& options, const Probes& probes,
-                               LaunchPlan& plan) {
+LaunchResult<void> plan_containment(const LaunchOptions& options, const Probes& probes,
+                                    LaunchPlan& plan) {
   using machine::ContainmentLevel;
   plan.warden.cgroup_optional = options.containment == Containment::automatic;
   ContainmentLevel& level = plan.warden.containment;

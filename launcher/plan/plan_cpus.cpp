@@ -44,9 +44,9 @@ void plan_omp_threads(const LaunchOptions& options, const Environment& environme
 
 }  // namespace
 
-Outcome<void> plan_cpus(const LaunchOptions& options, const Environment& environment,
-                        const Probes& probes, const std::vector<std::string>& gpus,
-                        LaunchPlan& plan) {
+LaunchResult<void> plan_cpus(const LaunchOptions& options, const Environment& environment,
+                             const Probes& probes, const std::vector<std::string>& gpus,
+                             LaunchPlan& plan) {
   if (options.numa_binding) {
     auto sets = machine::place_workers(probes.topology(gpus), *options.numa_binding,
                                        static_cast<int>(plan.agent.workers.size()), gpus);

@@ -22,7 +22,8 @@ constexpr KeyNames kCertificate{"cert", "ssl_cert"};
 constexpr KeyNames kKey{"key", "ssl_cert_key"};
 
 /// Under the name that the user has typed, or would type.
-Outcome<void> take_file(const LaunchOptions& options, const KeyNames& names, rdzv::PemFile& file) {
+LaunchResult<void> take_file(const LaunchOptions& options, const KeyNames& names,
+                             rdzv::PemFile& file) {
   const bool is_v2 = options.rdzv_backend == "etcd-v2";
   file.option = is_v2 ? names.etcd_v2 : names.etcd;
   const std::string other_name = is_v2 ? names.etcd : names.etcd_v2;
@@ -39,7 +40,7 @@ Outcome<void> take_file(const LaunchOptions& options, const KeyNames& names, rdz
   return {};
 }
 
-Outcome<void> take_files(const LaunchOptions& options, rdzv::CertificateSettings& files) {
+LaunchResult<void> take_files(const LaunchOptions& options, rdzv::CertificateSettings& files) {
   if (const auto taken = take_file(options, kAuthorities, files.authorities); !taken)
     return taken.error();
   if (const auto taken = take_file(options, kCertificate, files.certificate); !taken)
@@ -55,8 +56,8 @@ Outcome<void> take_files(const LaunchOptions& options, rdzv::CertificateSettings
 }
 
 /// As under torchrun, a certificate's file may have its key, too.
-Outcome<void> take_https(rdzv::CertificateSettings files, const Probes& probes, LaunchPlan& plan,
-                         RendezvousSettings& settings) {
+LaunchResult<void> take_https(rdzv::CertificateSettings files, const Probes& probes,
+                              LaunchPlan& plan, RendezvousSettings& settings) {
   const std::string key_name = files.key.option;
   const bool is_one_file = !files.certificate.path.empty() && files.key.path.empty();
   if (is_one_file) files.key = files.certificate;
@@ -72,8 +73,8 @@ Outcome<void> take_https(rdzv::CertificateSettings files, const Probes& probes, 
   return {};
 }
 
-Outcome<void> take_protocol(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
-                            RendezvousSettings& settings) {
+LaunchResult<void> take_protocol(const LaunchOptions& options, const Probes& probes,
+                                 LaunchPlan& plan, RendezvousSettings& settings) {
   const std::string typed = options.rdzv_conf.value("protocol").value_or("http");
   const std::string protocol = lower_case(typed);
   if (protocol != "http" && protocol != "https")
@@ -89,8 +90,8 @@ Outcome<void> take_protocol(const LaunchOptions& options, const Probes& probes, 
   return {};
 }
 
-Outcome<void> take_user(const RdzvConf& conf, const Probes& probes, LaunchPlan& plan,
-                        RendezvousSettings& settings) {
+LaunchResult<void> take_user(const RdzvConf& conf, const Probes& probes, LaunchPlan& plan,
+                             RendezvousSettings& settings) {
   rdzv::EtcdAccess& access = settings.etcd_access;
   access.words = {"etcd_user", "etcd_password_file", " in --rdzv-conf",
                   "add protocol=https to --rdzv-conf", "leave out protocol=https in --rdzv-conf"};
@@ -117,8 +118,8 @@ Outcome<void> take_user(const RdzvConf& conf, const Probes& probes, LaunchPlan& 
 
 }  // namespace
 
-Outcome<void> plan_etcd(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
-                        RendezvousSettings& settings) {
+LaunchResult<void> plan_etcd(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
+                             RendezvousSettings& settings) {
   if (!options.rdzv_endpoint) {
     return usage_error("--rdzv-backend=" + options.rdzv_backend +
                        ": the address of etcd is missing; add --rdzv-endpoint=HOST:2379, or "

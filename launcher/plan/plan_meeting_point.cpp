@@ -10,7 +10,7 @@ constexpr std::chrono::seconds kResolveLimit{60};  // where --rdzv-conf does not
 
 /// torchrun's rule for --standalone; people use the flag so that two jobs on one machine never
 /// meet. With several nodes torchrun waits for some that cannot come.
-Outcome<void> make_standalone(const LaunchOptions& options, LaunchPlan& plan) {
+LaunchResult<void> make_standalone(const LaunchOptions& options, LaunchPlan& plan) {
   const auto ignore = [&plan](bool given, const char* name) {
     if (given) plan.warnings.push_back(std::string(name) + " is ignored because of --standalone");
   };
@@ -61,8 +61,8 @@ std::optional<std::string> numeric_address(const std::string& host, const Probes
   return probes.resolve_host(host, limit);
 }
 
-Outcome<void> plan_meeting_point(const LaunchOptions& options, const Environment& environment,
-                                 const Probes& probes, LaunchPlan& plan) {
+LaunchResult<void> plan_meeting_point(const LaunchOptions& options, const Environment& environment,
+                                      const Probes& probes, LaunchPlan& plan) {
   plan.agent.agent_store = options.worker_store == WorkerStore::agent;
   plan.agent.store_users = options.store_users;
   if (options.ports) plan.agent.ports = {options.ports->first, options.ports->last};

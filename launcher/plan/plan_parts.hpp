@@ -9,7 +9,7 @@ namespace ddprun::launcher {
 void plan_rounds(const LaunchOptions& options, const Environment& environment, LaunchPlan& plan);
 
 /// Whether the job has what --chaos is to break; the meeting point must be there.
-Outcome<void> check_chaos(const LaunchPlan& plan);
+LaunchResult<void> check_chaos(const LaunchPlan& plan);
 
 /// The report, the exit code, and the copy of the culprit's error file.
 void plan_end_of_job(const LaunchOptions& options, const Environment& environment,
@@ -19,29 +19,29 @@ void plan_end_of_job(const LaunchOptions& options, const Environment& environmen
 void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan);
 
 /// The level of containment, or why it can't be had.
-Outcome<void> plan_containment(const LaunchOptions& options, const Probes& probes,
-                               LaunchPlan& plan);
+LaunchResult<void> plan_containment(const LaunchOptions& options, const Probes& probes,
+                                    LaunchPlan& plan);
 
 /// Run id, and where nodes and workers meet.
-Outcome<void> plan_meeting_point(const LaunchOptions& options, const Environment& environment,
-                                 const Probes& probes, LaunchPlan& plan);
+LaunchResult<void> plan_meeting_point(const LaunchOptions& options, const Environment& environment,
+                                      const Probes& probes, LaunchPlan& plan);
 
 /// By what the nodes know each other: the secret, or credentials. Reads the secret's file.
-Outcome<void> take_secret(const LaunchOptions& options, const Environment& environment,
-                          const Probes& probes, LaunchPlan& plan,
-                          agent::RendezvousSettings& settings);
+LaunchResult<void> take_secret(const LaunchOptions& options, const Environment& environment,
+                               const Probes& probes, LaunchPlan& plan,
+                               agent::RendezvousSettings& settings);
 
 /// What encrypts between them; the secret must have been taken.
-Outcome<void> take_tls(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
-                       agent::RendezvousSettings& settings);
+LaunchResult<void> take_tls(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
+                            agent::RendezvousSettings& settings);
 
 /// Where the nodes of a job with several meet.
-Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
-                              const Probes& probes, LaunchPlan& plan);
+LaunchResult<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
+                                   const Probes& probes, LaunchPlan& plan);
 
 /// Which etcd it is, for a job that meets over one, and how to get in. Reads the files for that.
-Outcome<void> plan_etcd(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
-                        agent::RendezvousSettings& settings);
+LaunchResult<void> plan_etcd(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
+                             agent::RendezvousSettings& settings);
 
 /// How long a host name may take to appear: that of a pod often does so after its containers run.
 /// Not at all in a dry run.
@@ -53,8 +53,8 @@ std::optional<std::string> numeric_address(const std::string& host, const Probes
 
 /// CPU sets and OMP_NUM_THREADS; workers and devices must be there. `gpus` are the PCI addresses of
 /// the chosen GPUs.
-Outcome<void> plan_cpus(const LaunchOptions& options, const Environment& environment,
-                        const Probes& probes, const std::vector<std::string>& gpus,
-                        LaunchPlan& plan);
+LaunchResult<void> plan_cpus(const LaunchOptions& options, const Environment& environment,
+                             const Probes& probes, const std::vector<std::string>& gpus,
+                             LaunchPlan& plan);
 
 }  // namespace ddprun::launcher

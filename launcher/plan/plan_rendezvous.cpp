@@ -64,7 +64,7 @@ LaunchError no_address(const Given& given) {
 }
 
 /// --master-addr, which has no port.
-Outcome<std::string> master_host(const LaunchOptions& options) {
+LaunchResult<std::string> master_host(const LaunchOptions& options) {
   const auto taken = parse_endpoint(options.master_addr);
   const std::string typed = "--master-addr=" + options.master_addr;
   if (!taken) return usage_error(typed + ": " + taken.error() + "; expected a host");
@@ -74,7 +74,7 @@ Outcome<std::string> master_host(const LaunchOptions& options) {
 }
 
 /// The port is `otherwise` where none was given.
-Outcome<void> complete_port(Endpoint& endpoint, std::uint16_t otherwise) {
+LaunchResult<void> complete_port(Endpoint& endpoint, std::uint16_t otherwise) {
   if (!endpoint.port) endpoint.port = otherwise;
   if (endpoint.port != 0) return {};
   return usage_error(to_string(endpoint) +
@@ -82,7 +82,7 @@ Outcome<void> complete_port(Endpoint& endpoint, std::uint16_t otherwise) {
 }
 
 /// An endpoint wins over --master-addr and --master-port.
-Outcome<Endpoint> static_endpoint(const Given& given) {
+LaunchResult<Endpoint> static_endpoint(const Given& given) {
   const LaunchOptions& options = given.options;
   Endpoint endpoint;
   if (options.rdzv_endpoint) {
@@ -100,7 +100,7 @@ Outcome<Endpoint> static_endpoint(const Given& given) {
 }
 
 /// Whether the node can have that rank in a static job that meets at `host`.
-Outcome<void> check_rank(const Given& given, int rank, const std::string& host) {
+LaunchResult<void> check_rank(const Given& given, int rank, const std::string& host) {
   const LaunchOptions& options = given.options;
   if (rank >= options.nodes.max) {
     const std::string why =
@@ -124,7 +124,8 @@ Outcome<void> check_rank(const Given& given, int rank, const std::string& host) 
 }
 
 /// torchrun's static rendezvous: every node knows its rank, and rank 0 serves MASTER_PORT.
-Outcome<void> meet_by_rank(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+LaunchResult<void> meet_by_rank(const Given& given, LaunchPlan& plan,
+                                RendezvousSettings& settings) {
   auto endpoint = static_endpoint(given);
   if (!endpoint) return endpoint.error();
   settings.endpoint = std::move(*endpoint);
@@ -172,7 +173,8 @@ void take_wishes(const LaunchOptions& options, LaunchPlan& plan, RendezvousSetti
 }
 
 /// The c10d rendezvous: the same command on each node, and one of them has the endpoint's address.
-Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+LaunchResult<void> meet_at_endpoint(const Given& given, LaunchPlan& plan,
+                                    RendezvousSettings& settings) {
   const LaunchOptions& options = given.options;
   settings.endpoint = options.rdzv_endpoint.value_or(Endpoint("localhost", std::nullopt));
   if (const auto completed = complete_port(settings.endpoint, kDynamicPort); !completed)
@@ -200,7 +202,8 @@ Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousS
 }
 
 /// torchrun's rendezvous in etcd: the service is in agents of the job, and etcd has its place.
-Outcome<void> meet_over_etcd(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+LaunchResult<void> meet_over_etcd(const Given& given, LaunchPlan& plan,
+                                  RendezvousSettings& settings) {
   const LaunchOptions& options = given.options;
   if (const auto planned = plan_etcd(options, given.probes, plan, settings); !planned)
     return planned.error();
@@ -234,8 +237,8 @@ void meet_over_ssh(const Given& given, LaunchPlan& plan, RendezvousSettings& set
 }
 
 /// Whether other machines can come to the endpoint at all.
-Outcome<void> check_endpoint(const Given& given, const RendezvousSettings& settings,
-                             LaunchPlan& plan) {
+LaunchResult<void> check_endpoint(const Given& given, const RendezvousSettings& settings,
+                                  LaunchPlan& plan) {
   const std::string shown = to_string(settings.endpoint);
   if (settings.endpoint.host == "0.0.0.0" || settings.endpoint.host == "::") {
     return usage_error(shown +
@@ -258,7 +261,8 @@ Outcome<void> check_endpoint(const Given& given, const RendezvousSettings& setti
   return {};
 }
 
-Outcome<void> take_local_addr(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+LaunchResult<void> take_local_addr(const Given& given, LaunchPlan& plan,
+                                   RendezvousSettings& settings) {
   const std::string typed = "--local-addr=" + given.options.local_addr;
   if (given.options.local_addr.empty()) return {};
   const auto taken = parse_endpoint(given.options.local_addr);
@@ -277,7 +281,7 @@ Outcome<void> take_local_addr(const Given& given, LaunchPlan& plan, RendezvousSe
 }
 
 /// How long is waited for what; the job's own settings must come out alike on all nodes.
-Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+LaunchResult<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
   const RdzvConf& conf = given.options.rdzv_conf;
   std::optional<std::chrono::nanoseconds> ssh_margin;
   if (given.options.ssh_node) ssh_margin = kSshLostMargin;
@@ -303,7 +307,7 @@ Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSetting
 }
 
 /// Messages carry it as it is, or the nodes would never find their job.
-Outcome<void> check_run_id(const LaunchOptions& options) {
+LaunchResult<void> check_run_id(const LaunchOptions& options) {
   if (!options.run_id) return {};
   const std::string& id = *options.run_id;
   if (id.size() > proto::kNameBytesMax)
@@ -325,8 +329,8 @@ std::optional<rdzv::HostingChoice> hosting_now(const RendezvousSettings& setting
 
 }  // namespace
 
-Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
-                              const Probes& probes, LaunchPlan& plan) {
+LaunchResult<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
+                                   const Probes& probes, LaunchPlan& plan) {
   const Given given{options, environment, probes};
   RendezvousSettings settings;
   if (const auto checked = check_run_id(options); !checked) return checked.error();

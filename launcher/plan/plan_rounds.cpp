@@ -24,7 +24,7 @@ void plan_chaos(const LaunchOptions& options, LaunchPlan& plan) {
 
 }  // namespace
 
-Outcome<void> check_chaos(const LaunchPlan& plan) {
+LaunchResult<void> check_chaos(const LaunchPlan& plan) {
   if (!plan.agent.chaos) return {};
   const auto& rendezvous = plan.agent.rendezvous;
   for (const agent::ChaosFault fault : {agent::ChaosFault::service, agent::ChaosFault::partition}) {

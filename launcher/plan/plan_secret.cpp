@@ -39,8 +39,8 @@ void warn_of_lost_secret(const std::string& path, const Probes& probes, LaunchPl
                   path, shell_word(folder)));
 }
 
-Outcome<void> take_certificates(const LaunchOptions& options, const Probes& probes,
-                                LaunchPlan& plan, RendezvousSettings& settings) {
+LaunchResult<void> take_certificates(const LaunchOptions& options, const Probes& probes,
+                                     LaunchPlan& plan, RendezvousSettings& settings) {
   rdzv::CertificateSettings files;
   files.authorities = {"--rdzv-tls-ca", options.rdzv_tls_ca};
   files.certificate = {"--rdzv-tls-cert", options.rdzv_tls_cert};
@@ -54,8 +54,9 @@ Outcome<void> take_certificates(const LaunchOptions& options, const Probes& prob
 
 }  // namespace
 
-Outcome<void> take_secret(const LaunchOptions& options, const Environment& environment,
-                          const Probes& probes, LaunchPlan& plan, RendezvousSettings& settings) {
+LaunchResult<void> take_secret(const LaunchOptions& options, const Environment& environment,
+                               const Probes& probes, LaunchPlan& plan,
+                               RendezvousSettings& settings) {
   constexpr std::string_view kRemedy =
       "make one with ddprun --make-secret and copy it to each node";
   if (options.rdzv_auth == RdzvAuth::munge) {
@@ -89,8 +90,8 @@ Outcome<void> take_secret(const LaunchOptions& options, const Environment& envir
 }
 
 /// Without certificates the key comes from the secret.
-Outcome<void> take_tls(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
-                       RendezvousSettings& settings) {
+LaunchResult<void> take_tls(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
+                            RendezvousSettings& settings) {
   if (!options.rdzv_tls) return {};
   if (!options.rdzv_tls_ca.empty()) return take_certificates(options, probes, plan, settings);
   if (settings.secret.empty())

@@ -49,14 +49,15 @@ class Resolver {
   Resolver(const ProgramRequest& request, const Environment& environment, const FileProbe& files)
       : request_(request), environment_(environment), files_(files) {}
 
-  Outcome<ProgramChoice> run() const;
+  LaunchResult<ProgramChoice> run() const;
 
  private:
-  Outcome<ProgramChoice> forced_python() const;
-  Outcome<ProgramChoice> with_slash() const;
-  Outcome<ProgramChoice> bare() const;
+  LaunchResult<ProgramChoice> forced_python() const;
+  LaunchResult<ProgramChoice> with_slash() const;
+  LaunchResult<ProgramChoice> bare() const;
   std::optional<ProgramChoice> bundled() const;
-  Outcome<ProgramChoice> under_python(ProgramChoice::Kind kind, const std::string& reason) const;
+  LaunchResult<ProgramChoice> under_python(ProgramChoice::Kind kind,
+                                           const std::string& reason) const;
   ProgramChoice directly(ProgramChoice::Kind kind, const std::string& file,
                          const std::string& reason) const;
   [[nodiscard]] std::optional<std::string> on_path(std::string_view name) const {
@@ -80,7 +81,7 @@ class Resolver {
   const FileProbe& files_;
 };
 
-Outcome<ProgramChoice> Resolver::run() const {
+LaunchResult<ProgramChoice> Resolver::run() const {
   if (request_.module)
     return under_python(ProgramChoice::Kind::python_module, "a Python module, because of -m");
   if (request_.python) return forced_python();
@@ -88,7 +89,7 @@ Outcome<ProgramChoice> Resolver::run() const {
   return bare();
 }
 
-Outcome<ProgramChoice> Resolver::forced_python() const {
+LaunchResult<ProgramChoice> Resolver::forced_python() const {
   FileInfo info = files_.look(request_.program);
   if (info.kind == FileInfo::Kind::absent)
     info = files_.look(substitute_local_rank(request_.program, 0));
@@ -100,7 +101,7 @@ Outcome<ProgramChoice> Resolver::forced_python() const {
   return choice;
 }
 
-Outcome<ProgramChoice> Resolver::with_slash() const {
+LaunchResult<ProgramChoice> Resolver::with_slash() const {
   const std::string& name = request_.program;
   const bool python_name = has_python_extension(name) && !request_.no_python;
   // Python gets the name after torchrun's macro, so that is the file to look at.
@@ -124,7 +125,7 @@ Outcome<ProgramChoice> Resolver::with_slash() const {
                       "a file that is not executable: a Python script, as for torchrun");
 }
 
-Outcome<ProgramChoice> Resolver::bare() const {
+LaunchResult<ProgramChoice> Resolver::bare() const {
   if (const auto found = bundled()) return *found;
   const std::string& name = request_.program;
   const bool python_name = has_python_extension(name);
@@ -186,8 +187,8 @@ ProgramChoice Resolver::directly(ProgramChoice::Kind kind, const std::string& fi
   return choice;
 }
 
-Outcome<ProgramChoice> Resolver::under_python(ProgramChoice::Kind kind,
-                                              const std::string& reason) const {
+LaunchResult<ProgramChoice> Resolver::under_python(ProgramChoice::Kind kind,
+                                                   const std::string& reason) const {
   auto interpreter =
       choose_python(request_.program, request_.executable_folder, environment_, files_);
   if (!interpreter) return interpreter.error();
@@ -317,8 +318,9 @@ LaunchError Resolver::not_found() const {
 
 }  // namespace
 
-Outcome<ProgramChoice> resolve_program(const ProgramRequest& request,
-                                       const Environment& environment, const FileProbe& files) {
+LaunchResult<ProgramChoice> resolve_program(const ProgramRequest& request,
+                                            const Environment& environment,
+                                            const FileProbe& files) {
   return Resolver(request, environment, files).run();
 }
 

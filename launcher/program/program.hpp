@@ -79,8 +79,8 @@ struct ProgramRequest {
 };
 
 /// Exit codes of its errors: 2 a folder, 126 not executable, 127 not found.
-Outcome<ProgramChoice> resolve_program(const ProgramRequest& request,
-                                       const Environment& environment, const FileProbe& files);
+LaunchResult<ProgramChoice> resolve_program(const ProgramRequest& request,
+                                            const Environment& environment, const FileProbe& files);
 
 /// torchrun's macro: `${local_rank}` and `$local_rank` become the number, and beside one `$$`
 /// becomes `$` (Python's string.Template.safe_substitute). `$${local_rank}` is such a macro with

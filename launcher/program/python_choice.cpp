@@ -29,9 +29,9 @@ std::optional<PythonChoice> python_of_own_environment(const std::string& executa
 
 }  // namespace
 
-Outcome<PythonChoice> choose_python(const std::string& program,
-                                    const std::string& executable_folder,
-                                    const Environment& environment, const FileProbe& files) {
+LaunchResult<PythonChoice> choose_python(const std::string& program,
+                                         const std::string& executable_folder,
+                                         const Environment& environment, const FileProbe& files) {
   const std::string wanted = lookup(environment, "PYTHON_EXEC").value_or("");
   if (!wanted.empty()) {
     constexpr const char* kOrigin = "; by the Python of PYTHON_EXEC";

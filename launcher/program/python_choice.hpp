@@ -16,9 +16,9 @@ struct PythonChoice {
 
 /// PYTHON_EXEC, else the Python of the environment that ddprun lies in, else python3 or python on
 /// PATH. `program`: that needs it, for the error.
-Outcome<PythonChoice> choose_python(const std::string& program,
-                                    const std::string& executable_folder,
-                                    const Environment& environment, const FileProbe& files);
+LaunchResult<PythonChoice> choose_python(const std::string& program,
+                                         const std::string& executable_folder,
+                                         const Environment& environment, const FileProbe& files);
 
 /// The active environment (venv, conda) that has a Python, but not this one; else empty.
 std::string other_environment(const std::string& python, const Environment& environment,

@@ -26,8 +26,8 @@
 namespace ddprun::launcher {
 namespace {
 
-using Outcome_ = proto::Finished::Outcome;
 using proto::EvidenceKind;
+using proto::Finished;
 
 // One screen: --report=FILE has everything.
 constexpr std::size_t kLastLinesShown = 20;
@@ -307,7 +307,7 @@ std::string exited_by_themselves_text(const agent::AgentResult& result) {
 
 int exited_by_themselves(const agent::AgentResult& result) {
   const proto::Finished& finished = result.finished;
-  if (finished.outcome != Outcome_::cancelled) return 0;
+  if (finished.outcome != Finished::Outcome::cancelled) return 0;
   const auto exited_by_itself = [&](const agent::WorkerRecord& worker) {
     if (!worker.exit || worker.exit->by_signal || !worker.stopped_by_us) return false;
     const int code = worker.exit->value;
@@ -321,8 +321,8 @@ int exited_by_themselves(const agent::AgentResult& result) {
 int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   const proto::Finished& finished = result.finished;
   if (!result.leftovers.empty() || finished.has_leftovers) return kExitLeftovers;
-  if (finished.outcome == Outcome_::cancelled) return kExitSignalBase + finished.signal;
-  if (finished.outcome == Outcome_::succeeded) return kExitSuccess;
+  if (finished.outcome == Finished::Outcome::cancelled) return kExitSignalBase + finished.signal;
+  if (finished.outcome == Finished::Outcome::succeeded) return kExitSuccess;
   if (!finished.verdict) return finished.exit_code.value_or(kExitNoRound);
   if (rule == ExitCodeRule::one) return 1;
   return finished.exit_code.value_or(rdzv::exit_code_of(*finished.verdict));
@@ -364,15 +364,15 @@ std::string report_text(const agent::AgentResult& result, int code) {
                                                  std::strerror(result.output.refusal)));
   }
   const bool ends_with_reason =
-      finished.outcome == Outcome_::failed && !finished.verdict && !finished.lost_node;
+      finished.outcome == Finished::Outcome::failed && !finished.verdict && !finished.lost_node;
   text += unsound_text(finished.unsound, ends_with_reason ? finished.reason : "");
   switch (finished.outcome) {
-    case Outcome_::succeeded:
+    case Finished::Outcome::succeeded:
       return text + success_line(result);
-    case Outcome_::cancelled:
+    case Finished::Outcome::cancelled:
       return text +
              fmt::format("ddprun: {}{}\n", finished.reason, exited_by_themselves_text(result));
-    case Outcome_::failed:
+    case Finished::Outcome::failed:
       break;
   }
   if (finished.lost_node) return text + lost_node_text(finished, code);

@@ -45,7 +45,8 @@ class HostsReader {
       : spelling_(spelling), repeated_(repeated) {}
 
   /// `where` is for messages: "line 3: ", or empty.
-  Outcome<void> add(std::string_view entry, std::optional<int> slots, const std::string& where) {
+  LaunchResult<void> add(std::string_view entry, std::optional<int> slots,
+                         const std::string& where) {
     // Several colons are an IPv6 address.
     const auto colon = entry.find(':');
     if (colon != std::string_view::npos && entry.find(':', colon + 1) == std::string_view::npos) {
@@ -87,7 +88,7 @@ class HostsReader {
     return {};
   }
 
-  Outcome<Hosts> take(std::string_view example) {
+  LaunchResult<Hosts> take(std::string_view example) {
     if (hosts_.empty()) return wrong("", fmt::format("it names no host; {}", example));
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
       if (counts_names_ || hosts_[i].slots) hosts_[i].slots = named_[i];
@@ -124,8 +125,9 @@ std::vector<std::string_view> words_in(std::string_view line) {
 }
 
 /// The slots that stand behind a host's name; none: the line has no number of them.
-Outcome<std::optional<int>> slots_of_line(const std::vector<std::string_view>& words,
-                                          const HostsReader& reader, const std::string& where) {
+LaunchResult<std::optional<int>> slots_of_line(const std::vector<std::string_view>& words,
+                                               const HostsReader& reader,
+                                               const std::string& where) {
   std::optional<int> slots;
   std::size_t next = 1;
   if (words.size() > 1 && (slots = HostsReader::slots_in(words[1]))) {
@@ -152,7 +154,7 @@ Outcome<std::optional<int>> slots_of_line(const std::vector<std::string_view>& w
 
 }  // namespace
 
-Outcome<Hosts> hosts_in_list(std::string_view list, std::string_view spelling) {
+LaunchResult<Hosts> hosts_in_list(std::string_view list, std::string_view spelling) {
   HostsReader reader(spelling, Repeated::mistake);
   if (list.size() > Hostlist::kBytesMax) return reader.wrong("", "the list is too long");
   for (const std::string_view entry : entries_of(list)) {
@@ -161,7 +163,7 @@ Outcome<Hosts> hosts_in_list(std::string_view list, std::string_view spelling) {
   return reader.take("give names as in --hosts=a,b[1-4]");
 }
 
-Outcome<Hosts> hosts_in_file(std::string_view text, std::string_view spelling) {
+LaunchResult<Hosts> hosts_in_file(std::string_view text, std::string_view spelling) {
   HostsReader reader(spelling, Repeated::one_more_worker);
   text = without_byte_order_mark(text);
   for (int number = 1; !text.empty(); ++number) {

@@ -59,8 +59,9 @@ std::string own_path() {
 
 }  // namespace
 
-Outcome<SshLaunch> launch_from_here(const LaunchOptions& options, const Environment& environment,
-                                    std::vector<std::string> command, std::string folder) {
+LaunchResult<SshLaunch> launch_from_here(const LaunchOptions& options,
+                                         const Environment& environment,
+                                         std::vector<std::string> command, std::string folder) {
   SshFacts facts;
   facts.command = std::move(command);
   facts.folder = std::move(folder);

@@ -7,7 +7,8 @@
 namespace ddprun::launcher {
 
 /// `command` is ours, `folder` where it was typed; empty: it was deleted.
-Outcome<SshLaunch> launch_from_here(const LaunchOptions& options, const Environment& environment,
-                                    std::vector<std::string> command, std::string folder);
+LaunchResult<SshLaunch> launch_from_here(const LaunchOptions& options,
+                                         const Environment& environment,
+                                         std::vector<std::string> command, std::string folder);
 
 }  // namespace ddprun::launcher

@@ -99,7 +99,7 @@ std::string take_surroundings(const NodePlan& plan) {
 
 }  // namespace
 
-Outcome<NodePlan> become_node(const std::string& socket) {
+LaunchResult<NodePlan> become_node(const std::string& socket) {
   std::signal(SIGPIPE, SIG_IGN);
   write_within(STDERR_FILENO, greeting(version()), kWriteLimit);
   if (!write_within(STDOUT_FILENO, greeting(version()), kWriteLimit))

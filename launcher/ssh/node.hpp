@@ -17,7 +17,7 @@ namespace ddprun::launcher {
 /// ends. The first process never returns: it ends when nothing of the node is left, with the
 /// child's exit code. In the child: why it cannot go on, as an error. To be called before anything
 /// else has been started.
-Outcome<NodePlan> become_node(const std::string& socket);
+LaunchResult<NodePlan> become_node(const std::string& socket);
 
 /// By which other hosts reach this one: the address at which ssh reached it. Where that is a
 /// loopback address, the one from which this host reaches others. `ssh_connection` is the variable

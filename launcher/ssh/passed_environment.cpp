@@ -59,8 +59,8 @@ bool is_name(std::string_view text) {
 
 std::span<const std::string_view> passed_by_default() { return kPassed; }
 
-Outcome<std::vector<std::string>> passed_environment(const Environment& environment,
-                                                     std::string_view pass_env) {
+LaunchResult<std::vector<std::string>> passed_environment(const Environment& environment,
+                                                          std::string_view pass_env) {
   std::map<std::string, std::string> passed;
   const auto take = [&](std::string_view pattern) {
     for (const auto& [name, value] : environment) {

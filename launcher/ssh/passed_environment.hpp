@@ -16,7 +16,7 @@ std::span<const std::string_view> passed_by_default();
 
 /// NAME=VALUE of the variables that are passed: those of passed_by_default(), and those of
 /// --pass-env, `NAME,PREFIX*,NAME=VALUE`. Errors: a name that is none.
-Outcome<std::vector<std::string>> passed_environment(const Environment& environment,
-                                                     std::string_view pass_env);
+LaunchResult<std::vector<std::string>> passed_environment(const Environment& environment,
+                                                          std::string_view pass_env);
 
 }  // namespace ddprun::launcher

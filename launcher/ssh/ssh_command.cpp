@@ -13,8 +13,8 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
 }  // namespace
 
-Outcome<std::vector<std::string>> words_of_command(std::string_view text,
-                                                   std::string_view spelling) {
+LaunchResult<std::vector<std::string>> words_of_command(std::string_view text,
+                                                        std::string_view spelling) {
   std::vector<std::string> words;
   bool in_word = false;
   char quote = '\0';

@@ -34,8 +34,8 @@ struct SshCommand {
 
 /// --ssh taken apart as a shell would: blanks separate words; quotes and backslashes keep them.
 /// `spelling` is for messages. Errors: a quote is not closed; no word.
-Outcome<std::vector<std::string>> words_of_command(std::string_view text,
-                                                   std::string_view spelling);
+LaunchResult<std::vector<std::string>> words_of_command(std::string_view text,
+                                                        std::string_view spelling);
 
 /// What the host's login shell is given. It starts ddprun: the one of --remote-path, else the one
 /// with this program's own path, else the one in its PATH. Where there is none it removes the

@@ -17,14 +17,14 @@ namespace {
 /// A port is needed for the text only.
 constexpr std::uint16_t kExamplePort = 29400;
 
-Outcome<std::vector<SshHost>> hosts_of(const HostsOptions& hosts, const SshFacts& facts) {
+LaunchResult<std::vector<SshHost>> hosts_of(const HostsOptions& hosts, const SshFacts& facts) {
   if (hosts.file.empty()) return hosts_in_list(hosts.list, hosts.spelling);
   const auto text = facts.read_file(hosts.file);
   if (!text) return usage_error(fmt::format("{}: {}", hosts.spelling, text.error()));
   return hosts_in_file(*text, hosts.spelling);
 }
 
-Outcome<void> take_numbers(const LaunchOptions& options, SshLaunch& launch) {
+LaunchResult<void> take_numbers(const LaunchOptions& options, SshLaunch& launch) {
   const auto all = static_cast<int>(launch.hosts.size());
   launch.plan.min_nodes = launch.plan.max_nodes = all;
   if (!options.nodes.given) return {};
@@ -47,8 +47,8 @@ std::vector<std::string> names_of(const std::vector<std::string>& environment) {
 
 }  // namespace
 
-Outcome<SshLaunch> make_ssh_launch(const LaunchOptions& options, const Environment& environment,
-                                   const SshFacts& facts) {
+LaunchResult<SshLaunch> make_ssh_launch(const LaunchOptions& options,
+                                        const Environment& environment, const SshFacts& facts) {
   SshLaunch launch;
   launch.warnings = options.warnings;
   launch.log_level = options.log_level;

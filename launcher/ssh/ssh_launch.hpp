@@ -45,8 +45,8 @@ struct SshFacts {
   std::function<boost::system::result<std::string, std::string>(const std::string&)> read_file;
 };
 
-Outcome<SshLaunch> make_ssh_launch(const LaunchOptions& options, const Environment& environment,
-                                   const SshFacts& facts);
+LaunchResult<SshLaunch> make_ssh_launch(const LaunchOptions& options,
+                                        const Environment& environment, const SshFacts& facts);
 
 /// The plan for one host.
 NodePlan plan_for(const SshLaunch& launch, std::size_t host);

@@ -138,7 +138,7 @@ struct Machine {
   }
 };
 
-inline Outcome<LaunchPlan> plan_of(Words arguments, const Machine& machine) {
+inline LaunchResult<LaunchPlan> plan_of(Words arguments, const Machine& machine) {
   arguments.insert(arguments.end(), {"true", "--own"});
   const auto options = parse_launch_options(arguments, machine.environment);
   if (!options) FAIL(options.error().message);

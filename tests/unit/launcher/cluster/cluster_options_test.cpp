@@ -17,7 +17,7 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-Outcome<ClusterChoice> choice(Words words, const Environment& environment) {
+LaunchResult<ClusterChoice> choice(Words words, const Environment& environment) {
   words.emplace_back("true");
   const auto options = parse_launch_options(words, environment);
   if (!options) FAIL(options.error().message);

@@ -55,8 +55,8 @@ AnyRef at(std::string_view name) {
   return {RowRef::at(static_cast<std::size_t>(row - kTable.begin()))};
 }
 
-Outcome<ParsedCommandLine> parse(const std::vector<std::string>& arguments,
-                                 const Environment& environment = {}) {
+LaunchResult<ParsedCommandLine> parse(const std::vector<std::string>& arguments,
+                                      const Environment& environment = {}) {
   return parse_command_line(kTable, arguments, environment);
 }
 

@@ -7,7 +7,7 @@ using namespace ddprun::launcher;
 
 namespace {
 
-std::string shown(const Outcome<std::vector<SshHost>>& hosts) {
+std::string shown(const LaunchResult<std::vector<SshHost>>& hosts) {
   if (!hosts) return "! " + hosts.error().message;
   std::string text;
   for (const SshHost& host : *hosts) {

@@ -39,7 +39,7 @@ SshFacts facts() {
   return facts;
 }
 
-Outcome<SshLaunch> launch(const Words& words, const Environment& environment = kEnvironment) {
+LaunchResult<SshLaunch> launch(const Words& words, const Environment& environment = kEnvironment) {
   const auto options = parse_launch_options(words, environment);
   if (!options) return options.error();
   return make_ssh_launch(*options, environment, facts());
