@@ -50,4 +50,10 @@ Result<UniqueFd> open_own_file(const std::string& path, int access, mode_t mode,
   return open_regular(folder, path, access | O_NOFOLLOW, mode);
 }
 
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return last_system_error();
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
 }  // namespace ddprun

@@ -1,4 +1,5 @@
-// Opening files where others may have put something else in their place: a link, a pipe, a device.
+// Opening files where others may have put something else in their place: a link, a pipe, a device;
+// and pipes of our own.
 #pragma once
 
 #include <fcntl.h>
@@ -29,6 +30,14 @@ Result<UniqueFd> open_named_file(const std::string& path, int access, mode_t mod
 /// followed.
 Result<UniqueFd> open_own_file(const std::string& path, int access, mode_t mode = 0,
                                int folder = AT_FDCWD);
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+/// Both ends are closed by exec. Errors: the system's.
+Result<Pipe> make_pipe();
 
 }  // namespace ddprun
 

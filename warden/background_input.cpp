@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/open_file.hpp"
+
 namespace ddprun::warden {
 namespace {
 
@@ -34,18 +36,16 @@ std::optional<BackgroundInput> BackgroundInput::replace_stdin() {
   if (!is_in_background()) return std::nullopt;
   UniqueFd terminal(open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   UniqueFd edges = terminal ? watch_typing(terminal.get()) : UniqueFd();
-  int ends[2];
-  if (!edges || pipe2(ends, O_CLOEXEC) != 0) {
+  auto pipe = make_pipe();
+  if (!edges || !pipe) {
     // Another user's terminal, as under su: better no input than the shell's.
     const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
     dup2(null.get(), STDIN_FILENO);
     return std::nullopt;
   }
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
-  fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
-  dup2(read_end.get(), STDIN_FILENO);
-  return BackgroundInput(std::move(terminal), std::move(edges), std::move(write_end));
+  fcntl(pipe->write.get(), F_SETFL, O_NONBLOCK);
+  dup2(pipe->read.get(), STDIN_FILENO);
+  return BackgroundInput(std::move(terminal), std::move(edges), std::move(pipe->write));
 }
 
 BackgroundInput::BackgroundInput(UniqueFd terminal, UniqueFd edges, UniqueFd pipe)

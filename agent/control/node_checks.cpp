@@ -44,7 +44,7 @@ void Preflight::start() {
   started_at_ = std::chrono::steady_clock::now();
   program_.start(
       {"/bin/sh", "-c", settings_.command}, settings_.timeout,
-      [this](const HelperResult& result) { end(result); },
+      [this](const machine::HelperResult& result) { end(result); },
       [this](std::string_view bytes) {
         for (const std::string& line : lines_.add(bytes)) show(line);
       });
@@ -55,7 +55,7 @@ void Preflight::show(const std::string& line) {
   events_.say("[preflight] " + line);
 }
 
-void Preflight::end(const HelperResult& result) {
+void Preflight::end(const machine::HelperResult& result) {
   if (const std::string rest = lines_.rest(); !rest.empty()) show(rest);
   CheckEnded ended;
   ended.text = why_unsound(result, settings_.timeout, last_line_);
@@ -64,7 +64,7 @@ void Preflight::end(const HelperResult& result) {
   events_.ended(std::move(ended));
 }
 
-std::string why_unsound(const HelperResult& result, std::chrono::nanoseconds timeout,
+std::string why_unsound(const machine::HelperResult& result, std::chrono::nanoseconds timeout,
                         const std::string& last_line) {
   if (!result.problem.empty()) return "/bin/sh cannot be started: " + result.problem;
   if (result.in_time && result.exit && result.exit->success()) return "";
@@ -97,13 +97,13 @@ void GpuWait::start() {
   lines_ = {};
   program_.start(
       {"/proc/self/exe", std::string(kAwaitGpusArgument), list_}, kLimit + kAnswerMargin,
-      [this](const HelperResult& result) { end(result); },
+      [this](const machine::HelperResult& result) { end(result); },
       [this](std::string_view bytes) {
         for (const std::string& line : lines_.add(bytes)) events_.say(line);
       });
 }
 
-void GpuWait::end(const HelperResult& result) {
+void GpuWait::end(const machine::HelperResult& result) {
   if (!result.problem.empty()) {
     events_.say("whether the GPUs are free cannot be asked: " + result.problem);
   } else if (!result.in_time) {

@@ -13,7 +13,7 @@
 
 #include "agent/config.hpp"
 #include "agent/control/node_events.hpp"
-#include "agent/progress/helper_program.hpp"
+#include "machine/programs/helper_program.hpp"
 
 namespace ddprun::agent {
 
@@ -54,18 +54,18 @@ class Preflight {
 
  private:
   void show(const std::string& line);
-  void end(const HelperResult& result);
+  void end(const machine::HelperResult& result);
 
   const PreflightSettings& settings_;
   const Events events_;
-  HelperProgram program_;
+  machine::HelperProgram program_;
   PreflightLines lines_;
   std::string last_line_;  // that is not empty
   std::chrono::steady_clock::time_point started_at_;
 };
 
 /// Why a check failed: `exited with code 3: LAST LINE`. Empty: it passed.
-std::string why_unsound(const HelperResult& result, std::chrono::nanoseconds timeout,
+std::string why_unsound(const machine::HelperResult& result, std::chrono::nanoseconds timeout,
                         const std::string& last_line);
 
 /// The first argument of the process that waits for GPUs; the second is their list, `entry=UUID`
@@ -97,11 +97,11 @@ class GpuWait {
   bool child_ended(pid_t pid) { return program_.child_ended(pid); }
 
  private:
-  void end(const HelperResult& result);
+  void end(const machine::HelperResult& result);
 
   const std::string list_;
   const Events events_;
-  HelperProgram program_;
+  machine::HelperProgram program_;
   PreflightLines lines_;
 };
 

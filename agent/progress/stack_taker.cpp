@@ -68,10 +68,10 @@ void StackTaker::try_next() {
   const StackMethod method = std::move(methods_.front());
   methods_.erase(methods_.begin());
   helper_.start(method.argv, left,
-                [this, method](const HelperResult& result) { tried(method, result); });
+                [this, method](const machine::HelperResult& result) { tried(method, result); });
 }
 
-void StackTaker::tried(const StackMethod& method, const HelperResult& result) {
+void StackTaker::tried(const StackMethod& method, const machine::HelperResult& result) {
   std::vector<std::string> lines = stack_lines(result.output);
   if (has_frames(lines)) {
     if (method.shows_interpreter) lines = without_interpreter(lines);

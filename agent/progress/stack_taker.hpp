@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/progress/helper_program.hpp"
 #include "agent/progress/stack_methods.hpp"
+#include "machine/programs/helper_program.hpp"
 
 namespace ddprun::agent {
 
@@ -38,11 +38,11 @@ class StackTaker {
 
  private:
   void try_next();
-  void tried(const StackMethod& method, const HelperResult& result);
+  void tried(const StackMethod& method, const machine::HelperResult& result);
 
   void resume_worker() const;
 
-  HelperProgram helper_;
+  machine::HelperProgram helper_;
   int pid_ = 0;                       // 0: it has ended
   std::vector<StackMethod> methods_;  // still to be tried
   std::vector<std::string> notes_;    // why others gave nothing

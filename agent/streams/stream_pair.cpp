@@ -6,15 +6,17 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 #include "agent/streams/terminal_size.hpp"
+#include "base/open_file.hpp"
 
 namespace ddprun::agent {
 
-Result<StreamPair> make_pipe() {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return last_system_error();
-  StreamPair pair{UniqueFd(fds[0]), UniqueFd(fds[1])};
+Result<StreamPair> make_stream_pipe() {
+  auto pipe = make_pipe();
+  if (!pipe) return pipe.error();
+  StreamPair pair{std::move(pipe->read), std::move(pipe->write)};
   fcntl(pair.ours.get(), F_SETFL,
         O_NONBLOCK);  // of our end only: the worker's end has a description of its own
   return pair;

@@ -12,7 +12,7 @@ struct StreamPair {
 };
 
 /// A pipe. Errors: the system's.
-Result<StreamPair> make_pipe();
+Result<StreamPair> make_stream_pipe();
 /// A pseudo-terminal of the size of the terminal `like`, less the columns of a prefix. Errors: the
 /// system's.
 Result<StreamPair> make_pseudo_terminal(int like, int prefix_columns);

@@ -68,9 +68,9 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
                                               .role = config_.role,
                                               .host = config_.node_name});
   const int columns = text_columns(prefix.plain(std::chrono::system_clock::now()));
-  auto pair = wants_terminal ? make_pseudo_terminal(fd, columns) : make_pipe();
+  auto pair = wants_terminal ? make_pseudo_terminal(fd, columns) : make_stream_pipe();
   const bool terminal = wants_terminal && pair.has_value();
-  if (!pair && wants_terminal) pair = make_pipe();  // no pseudo-terminals here
+  if (!pair && wants_terminal) pair = make_stream_pipe();  // no pseudo-terminals here
   if (!pair) {
     spdlog::warn("local rank {} writes directly to ddprun's output: {}", local_rank,
                  pair.error().message());

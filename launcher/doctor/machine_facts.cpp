@@ -6,22 +6,28 @@
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
 
 #include "agent/progress/stack_methods.hpp"
 #include "base/unique_handle.hpp"
 #include "base/version.hpp"
-#include "launcher/doctor/ask_program.hpp"
 #include "launcher/program/program.hpp"
 #include "machine/processes/containment_level.hpp"
+#include "machine/programs/helper_program.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -44,6 +50,29 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 std::string line_behind(const std::string& text, std::string_view begin) {
   const auto at = text.find(begin);
   return at == std::string::npos ? std::string() : first_line(text.substr(at + begin.size()));
+}
+
+/// What argv[0], a path, prints if it ends with 0 within the limit; else empty.
+std::string answer_of(const std::vector<std::string>& argv, const machine::UserState& user,
+                      std::chrono::nanoseconds limit) {
+  boost::asio::io_context context(1);
+  boost::asio::signal_set children(context, SIGCHLD);
+  machine::HelperProgram program(context, user);
+  std::optional<machine::HelperResult> result;
+  const std::function<void()> await_child = [&] {
+    children.async_wait([&](const boost::system::error_code& failed, int) {
+      siginfo_t info{};
+      if (failed) return;
+      if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0)
+        program.child_ended(info.si_pid);
+      await_child();
+    });
+  };
+  await_child();
+  program.start(argv, limit, [&](machine::HelperResult ended) { result = std::move(ended); });
+  while (!result) context.run_one();
+  const bool good = result->in_time && result->exit && result->exit->success();
+  return good ? result->output : std::string();
 }
 
 class Doctor {
@@ -138,8 +167,8 @@ class Doctor {
   /// What ddprun would do with one worker.
   void take_plan(MachineFacts& facts) const {
     const auto options = parse_launch_options({"--nproc-per-node=1", "/bin/sh"}, {});
-    auto plan =
-        options ? make_plan(*options, environment_, probes_) : LaunchResult<LaunchPlan>(options.error());
+    auto plan = options ? make_plan(*options, environment_, probes_)
+                        : LaunchResult<LaunchPlan>(options.error());
     if (!plan) {
       facts.system.problem = plan.error().message;
       facts.gpus.found = "unknown";

@@ -1,6 +1,5 @@
 #include "launcher/plan/host_lookup.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -14,8 +13,8 @@
 #include <thread>
 
 #include "base/addresses.hpp"
+#include "base/open_file.hpp"
 #include "base/printable.hpp"
-#include "base/unique_handle.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -68,21 +67,19 @@ bool readable_by(int fd, Clock::time_point deadline) {
 /// One look-up; EAI_AGAIN where the resolver did not answer by the deadline. Where no child can be
 /// had, it takes as long as it takes.
 Answer ask_within(const std::string& host, Clock::time_point deadline) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return ask(host);
-  const UniqueFd reading(ends[0]);
-  UniqueFd writing(ends[1]);
+  auto pipe = make_pipe();
+  if (!pipe) return ask(host);
   const pid_t child = ::fork();
   if (child < 0) return ask(host);
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const Answer answer = ask(host);
-    ::_exit(::write(writing.get(), &answer, sizeof answer) == sizeof answer ? 0 : 1);
+    ::_exit(::write(pipe->write.get(), &answer, sizeof answer) == sizeof answer ? 0 : 1);
   }
-  writing.reset();
+  pipe->write.reset();
   Answer answer;
-  if (!readable_by(reading.get(), deadline) ||
-      ::read(reading.get(), &answer, sizeof answer) != sizeof answer) {
+  if (!readable_by(pipe->read.get(), deadline) ||
+      ::read(pipe->read.get(), &answer, sizeof answer) != sizeof answer) {
     answer = {};
     ::kill(child, SIGKILL);
   }

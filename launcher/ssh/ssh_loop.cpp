@@ -27,12 +27,12 @@
 #include "launcher/report/error_file_copy.hpp"
 #include "launcher/report/report_file.hpp"
 #include "launcher/ssh/find_program.hpp"
-#include "launcher/ssh/host_process.hpp"
 #include "launcher/ssh/node_output.hpp"
 #include "launcher/ssh/output_thread.hpp"
 #include "launcher/ssh/own_lines.hpp"
 #include "launcher/ssh/ssh_job.hpp"
 #include "launcher/ssh/why_not_started.hpp"
+#include "machine/programs/child_program.hpp"
 #include "rendezvous/service/service_server.hpp"
 
 namespace ddprun::launcher {
@@ -46,6 +46,8 @@ using Stream = asio::posix::stream_descriptor;
 
 constexpr auto kTerminalStuckAfter = 5s;  // as for kReaderStuckAfter, at the end
 constexpr auto kEndMargin = 5s;
+/// A ProxyCommand of the user's may hold the pipes of an ssh that has ended.
+constexpr machine::ChildProgram::Settings kSsh{.has_input = true, .output_limit = 2s};
 
 SshJobSettings job_settings(const SshLaunch& launch) {
   SshJobSettings settings;
@@ -87,7 +89,7 @@ std::vector<std::string> own_environment() {
 struct HostLink {
   explicit HostLink(std::string mark) : output(std::move(mark)) {}
 
-  std::unique_ptr<HostProcess> process;
+  std::unique_ptr<machine::ChildProgram> process;
   NodeOutput output;
   NodeErrors errors;
 };
@@ -242,19 +244,19 @@ class SshLoop {
                             launch_.command.ssh.front())});
     }
     HostLink& link = links_[host];
-    link.process = std::make_unique<HostProcess>(context_, events_of(host));
+    link.process = std::make_unique<machine::ChildProgram>(context_, user_, kSsh, events_of(host));
     const NodePlan plan = plan_for(launch_, host);
     const ErrorCode failed = link.process->start(
         ssh_file_,
         ssh_arguments(launch_.command, launch_.hosts[host].name, plan.socket, service_->port()),
-        environment_, user_);
+        environment_);
     if (!failed) return;
     link.process.reset();
     on(CannotStart{host, fmt::format("{} cannot be started: {}", ssh_file_, failed.message())});
   }
 
-  HostProcess::Events events_of(std::size_t host) {
-    HostProcess::Events events;
+  machine::ChildProgram::Events events_of(std::size_t host) {
+    machine::ChildProgram::Events events;
     events.output = [this, host](std::string_view bytes) { take_output(host, bytes); };
     events.errors = [this, host](std::string_view bytes) { take_errors(host, bytes); };
     events.is_full = [this] { return out_.is_full() || err_.is_full(); };

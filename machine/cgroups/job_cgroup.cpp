@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/cgroup_places.hpp"
+#include "base/open_file.hpp"
 #include "base/small_file.hpp"
 
 namespace ddprun::machine {
@@ -145,10 +146,10 @@ bool JobCgroup::remove() const {
 
 Result<GuardedCgroup> GuardedCgroup::make() {
   GuardedCgroup made{JobCgroup(JobCgroup::parent_folder())};
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return last_system_error();
-  made.life_end_.reset(ends[0]);
-  made.life_.reset(ends[1]);
+  auto pipe = make_pipe();
+  if (!pipe) return pipe.error();
+  made.life_end_ = std::move(pipe->read);
+  made.life_ = std::move(pipe->write);
   if (!made.replace_guard()) return last_system_error();
   if (const auto done = made.cgroup_.make(); !done) {
     made.kill();

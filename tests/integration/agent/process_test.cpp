@@ -32,7 +32,7 @@ machine::SpawnRequest request(const std::vector<std::string>& words) {
 /// Runs to the end and gives what came on stdout.
 std::string output_of(machine::SpawnRequest wanted, const machine::UserState& user,
                       ExitStatus* exit = nullptr) {
-  auto pipe = agent::make_pipe();
+  auto pipe = agent::make_stream_pipe();
   REQUIRE(pipe.has_value());
   wanted.stdout_fd = pipe->workers.get();
   auto process = machine::spawn(wanted, user);
@@ -151,7 +151,7 @@ TEST_CASE("a process with missing CPUs is not started, and the message gives the
 TEST_CASE("descriptors can be placed in any order") {
   const auto user = machine::UserState::take();
   auto wanted = request({"/bin/sh", "-c", "echo out; echo err >&2"});
-  auto pipe = agent::make_pipe();
+  auto pipe = agent::make_stream_pipe();
   REQUIRE(pipe.has_value());
   // stdout's descriptor is numbered as stderr's target and the other way round.
   wanted.stdout_fd = 2;
@@ -180,7 +180,7 @@ TEST_CASE("killing all children reaches those that left their session and ignore
     auto wanted = request({test::helper("job_worker"), "daemon", "daemon", "ignore-term", "print",
                            "ready", "sleep", "60"});
     wanted.environment.push_back("TEST_MARK=kill_all");
-    auto pipe = agent::make_pipe();
+    auto pipe = agent::make_stream_pipe();
     wanted.stdout_fd = pipe->workers.get();
     auto process = machine::spawn(wanted, user);
     pollfd entry{pipe->ours.get(), POLLIN, 0};

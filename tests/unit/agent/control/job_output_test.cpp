@@ -21,7 +21,7 @@ struct OneWorker {
     config.workers.resize(1);
     config.workers[0].standard_error.mode = agent::StreamMode::pipe;
     REQUIRE(output.prepare().empty());
-    agent::StreamPair pair = agent::make_pipe().value();
+    agent::StreamPair pair = agent::make_stream_pipe().value();
     stream = std::move(pair.workers);
     agent::OutputSource source;
     source.fd = std::move(pair.ours);

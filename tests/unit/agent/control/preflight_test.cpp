@@ -5,7 +5,7 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
-using agent::HelperResult;
+using machine::HelperResult;
 using agent::PreflightLines;
 using agent::why_unsound;
 using Lines = std::vector<std::string>;

@@ -26,7 +26,7 @@ std::chrono::steady_clock::time_point soon(std::chrono::milliseconds time) {
 /// Our stdout and stderr are pipes, and rank 0 has its stderr copied.
 struct CopyPlace {
   CopyPlace() {
-    StreamPair pair = make_pipe().value();
+    StreamPair pair = make_stream_pipe().value();
     std::vector<OutputSource> sources(1);
     sources[0].fd = std::move(pair.ours);
     sources[0].standard_error = true;
@@ -42,8 +42,8 @@ struct CopyPlace {
     return text;
   }
 
-  StreamPair out = make_pipe().value();
-  StreamPair err = make_pipe().value();
+  StreamPair out = make_stream_pipe().value();
+  StreamPair err = make_stream_pipe().value();
   WorkerOutput output{
       {.policy = LogPolicy::block, .stdout_fd = out.workers.get(), .stderr_fd = err.workers.get()}};
   ddprun::UniqueFd worker;

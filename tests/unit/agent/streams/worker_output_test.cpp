@@ -37,7 +37,7 @@ struct Workplace {
 
   /// A stream; gives the worker's end.
   ddprun::UniqueFd stream(int rank, bool standard_error = false) {
-    StreamPair pair = make_pipe().value();
+    StreamPair pair = make_stream_pipe().value();
     add(rank, standard_error, std::move(pair.ours), false);
     return std::move(pair.workers);
   }
@@ -74,8 +74,8 @@ struct Workplace {
   }
 
   ddprun::test::TempDir folder;
-  StreamPair out = make_pipe().value();
-  StreamPair err = make_pipe().value();
+  StreamPair out = make_stream_pipe().value();
+  StreamPair err = make_stream_pipe().value();
   WorkerOutput output;
 };
 
@@ -94,7 +94,7 @@ void write_all(int fd, std::string_view text) {
 TEST_CASE("without a thread that could read them streams are refused and nothing is waited for") {
   const ddprun::test::NoThreads none;
   Workplace work(LogPolicy::drop);
-  StreamPair pair = make_pipe().value();
+  StreamPair pair = make_stream_pipe().value();
   std::vector<OutputSource> sources(1);
   sources[0].fd = std::move(pair.ours);
   CHECK(work.output.add(std::move(sources)).value() == EAGAIN);
@@ -129,7 +129,7 @@ TEST_CASE(
     CAPTURE(terminal);
     Workplace work(LogPolicy::drop);
     StreamPair pair =
-        (terminal ? make_pseudo_terminal(work.err.workers.get(), 0) : make_pipe()).value();
+        (terminal ? make_pseudo_terminal(work.err.workers.get(), 0) : make_stream_pipe()).value();
     if (!terminal) REQUIRE(fcntl(pair.ours.get(), F_SETPIPE_SZ, 1 << 20) > 0);
     const int fd = pair.workers.get();
     const auto line = [](int number) { return "ValueError: " + std::to_string(number) + "\n"; };
@@ -178,7 +178,7 @@ TEST_CASE("a flood of one worker does not keep ddprun from catching up") {
 
 TEST_CASE("streams of which the system cannot watch one are all refused") {
   Workplace work(LogPolicy::drop);
-  StreamPair pair = make_pipe().value();
+  StreamPair pair = make_stream_pipe().value();
   std::vector<OutputSource> sources(2);
   sources[0].fd = std::move(pair.ours);
   sources[1].fd = ddprun::UniqueFd(open(work.folder.path().c_str(), O_RDONLY | O_CLOEXEC));
@@ -343,7 +343,7 @@ TEST_CASE("the last lines of stderr are in sight in a pipe until many others fol
 TEST_CASE("a worker that waits for our reader counts as unread for as long as it does") {
   Workplace work(LogPolicy::block);
   const auto unread = std::make_shared<UnreadStreams>();
-  StreamPair pair = make_pipe().value();
+  StreamPair pair = make_stream_pipe().value();
   OutputSource source;
   source.fd = std::move(pair.ours);
   source.unread = unread;
@@ -366,7 +366,7 @@ TEST_CASE("a line that waits for the same of other ranks is not lost at the end"
   std::vector<OutputSource> sources(2);
   std::vector<ddprun::UniqueFd> workers;
   for (int rank = 0; rank < 2; ++rank) {
-    StreamPair pair = make_pipe().value();
+    StreamPair pair = make_stream_pipe().value();
     auto& source = sources[static_cast<std::size_t>(rank)];
     source.fd = std::move(pair.ours);
     source.local_rank = rank;

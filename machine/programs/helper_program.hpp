@@ -1,6 +1,5 @@
 // A program that looks at a worker for us (gdb, py-spy) or at the node (--preflight): started like
-// a worker, read without blocking, killed at its deadline. Why not by Boost.Process:
-// docs/decisions/0006.
+// a worker, killed at its deadline, its output gathered.
 #pragma once
 
 #include <sys/types.h>
@@ -14,13 +13,12 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/exit_status.hpp"
-#include "machine/processes/spawn.hpp"
+#include "machine/programs/child_program.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// More output than this is read and thrown away.
 inline constexpr std::size_t kHelperOutputMax = 64 * 1024;
@@ -37,7 +35,7 @@ class HelperProgram {
   using Done = std::function<void(HelperResult)>;
   using Read = std::function<void(std::string_view)>;
 
-  HelperProgram(boost::asio::io_context& context, const machine::UserState& user);
+  HelperProgram(boost::asio::io_context& context, const UserState& user);
 
   /// Starts argv[0], a path, with our environment; at most one at a time. `done` is called once,
   /// from the context, after its end or at the deadline, when it is killed; what it has left in its
@@ -50,23 +48,19 @@ class HelperProgram {
 
   /// A child has ended: true where it was this one, and then its exit has been taken. Called
   /// by the code that reaps children.
-  bool child_ended(pid_t pid);
+  bool child_ended(pid_t pid) { return pid == program_.pid() && program_.look_for_exit(); }
 
  private:
-  void read_when_ready();
-  void read_all();
-  void finish(bool in_time, std::string problem = "");
-  void kill_session();
+  void take(std::string_view bytes);
+  void finish();
 
   boost::asio::io_context& context_;
-  const machine::UserState& user_;
-  boost::asio::posix::stream_descriptor output_;
+  ChildProgram program_;
   boost::asio::steady_timer deadline_;
   std::uint64_t number_ = 0;  // of the start; handlers of an older one do nothing
-  pid_t pid_ = 0;             // 0: nothing runs
   HelperResult result_;
   Done done_;
   Read read_;
 };
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine
