@@ -23,12 +23,12 @@
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
 #include "machine/processes/shared_memory.hpp"
-#include "warden/agent_deadline.hpp"
 #include "warden/background_input.hpp"
 #include "warden/fence_deadline.hpp"
 #include "warden/prepare_containment.hpp"
 #include "warden/print_line.hpp"
 #include "warden/process_title.hpp"
+#include "warden/supervised_child.hpp"
 #include "warden/warden_priority.hpp"
 #include "warden/warden_signals.hpp"
 #include "warden/work_beside.hpp"
@@ -46,51 +46,52 @@ constexpr auto kStuckMargin =
 
 class Warden {
  public:
-  Warden(const WardenSettings& settings, pid_t agent, UniqueFd link,
+  Warden(const WardenSettings& settings, pid_t agent, UniqueFd signals, UniqueFd link,
          std::optional<machine::GuardedCgroup> cgroup, std::optional<LeasePage> lease,
          std::optional<BackgroundInput> input, std::chrono::system_clock::time_point started_at,
          WorkBeside beside)
       : settings_(settings),
-        agent_(agent),
+        agent_(agent, std::move(signals),
+               settings.stop.grace_period + settings.stop.kill_timeout + kStuckMargin),
         link_(std::move(link)),
         cgroup_(std::move(cgroup)),
         lease_(std::move(lease)),
         input_(std::move(input)),
         started_at_(started_at),
-        beside_(beside),
-        deadline_(settings.stop.grace_period + settings.stop.kill_timeout + kStuckMargin) {}
+        beside_(beside) {}
 
-  int run(const sigset_t& watched) {
-    signals_.reset(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  int run() {
     while (true) {
       wait();
       take_signals();
       take_notes();
       if (input_ && !input_->pass_on()) input_.reset();
       if (const auto code = agent_exit()) return *code;
-      look_at_agent();
+      // A stopped agent can neither stop nor restart workers. The kernel tells us of it, so a
+      // healthy job needs no heartbeat.
+      agent_.look_at_state();
       reap_strangers();
       if (fence_.is_due(lease_end(), {.boot = boot_clock_now(), .steady = Clock::now()})) {
-        kill(agent_, SIGKILL);
+        kill(agent_.pid(), SIGKILL);
         return finish(kExitNoRound, settings_.stop.kill_timeout,
                       agent_name() +
                           " did not kill the workers, although the rendezvous has not answered: "
                           "killing everything");
       }
-      switch (deadline_.due(Clock::now())) {
+      switch (agent_.deadline.due(Clock::now())) {
         case AgentDeadline::Due::nothing:
           break;
         case AgentDeadline::Due::say_stopped:
           say_stopped();
           break;
         case AgentDeadline::Due::end_job:
-          kill(agent_, SIGKILL);
+          kill(agent_.pid(), SIGKILL);
           // One that was told to end has had the time to kill already.
           return finish(kExitInternal,
-                        deadline_.ending() ? kLastKillLimit : settings_.stop.kill_timeout,
+                        agent_.deadline.ending() ? kLastKillLimit : settings_.stop.kill_timeout,
                         agent_name() +
-                            (deadline_.ending() ? " did not end the job in time"
-                                                : " was stopped and not continued") +
+                            (agent_.deadline.ending() ? " did not end the job in time"
+                                                      : " was stopped and not continued") +
                             ": killing everything");
       }
     }
@@ -99,21 +100,10 @@ class Warden {
  private:
   void wait() {
     fence_timer_.set(fence_.wake_until() ? std::nullopt : fence_.at(lease_end()));
-    pollfd ears[] = {{signals_.get(), POLLIN, 0},
-                     {link_.get(), POLLIN, 0},
-                     {fence_timer_.descriptor(), POLLIN, 0},
-                     input_ ? input_->ready() : pollfd{-1, 0, 0}};
-    if (agent_said_all_) ears[1].fd = -1;
-    timespec left{};
-    auto deadline = deadline_.next();
-    for (const auto& other : {fence_.wake_until(), fence_timer_.missed_at()})
-      if (other) deadline = std::min(deadline.value_or(Clock::time_point::max()), *other);
-    if (deadline) {
-      const auto until = std::max<std::chrono::nanoseconds>(*deadline - Clock::now(), 0ns);
-      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
-      left = {seconds.count(), static_cast<long>((until - seconds).count())};
-    }
-    ppoll(ears, std::size(ears), deadline ? &left : nullptr, nullptr);
+    pollfd others[] = {{agent_said_all_ ? -1 : link_.get(), POLLIN, 0},
+                       {fence_timer_.descriptor(), POLLIN, 0},
+                       input_ ? input_->ready() : pollfd{-1, 0, 0}};
+    agent_.wait(others, {fence_.wake_until(), fence_timer_.missed_at()});
   }
 
   std::optional<Clock::time_point> lease_end() const {
@@ -121,20 +111,10 @@ class Warden {
   }
 
   void take_signals() {
-    std::vector<signalfd_siginfo> came;
-    signalfd_siginfo info{};
-    while (read(signals_.get(), &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo != SIGCHLD) came.push_back(info);
-    }
-    // The kernel gives the waiting signal with the lowest number first, and that may be SIGHUP;
-    // SIGTERM comes first here, because workers know it as the wish that they end.
-    std::stable_partition(came.begin(), came.end(),
-                          [](const auto& one) { return one.ssi_signo == SIGTERM; });
-    for (const auto& one : came) {
-      const int signal = static_cast<int>(one.ssi_signo);
+    for (const int signal : agent_.take_signals()) {
       if (signal == SIGTSTP) pausing_ = true;
       if (signal == SIGCONT) pausing_ = false;
-      if (ends_job(settings_.stop, signal)) deadline_.stop_requested(Clock::now());
+      if (ends_job(settings_.stop, signal)) agent_.deadline.stop_requested(Clock::now());
       pass_on(signal);
     }
   }
@@ -167,7 +147,7 @@ class Warden {
   void reap_strangers() {
     siginfo_t info{};
     while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
-      if (info.si_pid == agent_) return;
+      if (info.si_pid == agent_.pid()) return;
       waitpid(info.si_pid, nullptr, WNOHANG);
       if (cgroup_ && info.si_pid == cgroup_->guard()) replace_guard();
       info.si_pid = 0;
@@ -193,8 +173,8 @@ class Warden {
           wait_for_front();
           break;
         case WardenNote::Kind::ends_within:
-          deadline_.ends_within(std::chrono::milliseconds(received->note.milliseconds),
-                                Clock::now());
+          agent_.deadline.ends_within(std::chrono::milliseconds(received->note.milliseconds),
+                                      Clock::now());
           break;
         case WardenNote::Kind::lease_began:
           break;  // the next wait looks at it
@@ -205,42 +185,29 @@ class Warden {
     }
   }
 
-  // A stopped agent can neither stop nor restart workers. The kernel tells us of it, so a healthy
-  // job needs no heartbeat.
-  void look_at_agent() {
-    siginfo_t info{};
-    const auto id = static_cast<id_t>(agent_);
-    if (waitid(P_PID, id, &info, WSTOPPED | WCONTINUED | WNOHANG) != 0 || info.si_pid != agent_)
-      return;
-    if (info.si_code == CLD_STOPPED) deadline_.stopped(Clock::now());
-    if (info.si_code == CLD_CONTINUED) deadline_.continued();
-  }
-
   void say_stopped() const {
-    auto until_killed = deadline_.left(Clock::now());
+    auto until_killed = agent_.deadline.left(Clock::now());
     if (const auto at = FenceDeadline::at(lease_end()))
       until_killed = std::clamp<Clock::duration>(*at - boot_clock_now(), 0ns, until_killed);
     const auto left = std::chrono::ceil<std::chrono::seconds>(until_killed);
-    print_line(agent_name() + " is stopped (SIGSTOP); run `kill -CONT " + std::to_string(agent_) +
-               "` to resume the job, or it is killed in " + std::to_string(left.count()) + " s");
+    print_line(agent_name() + " is stopped (SIGSTOP); run `kill -CONT " +
+               std::to_string(agent_.pid()) + "` to resume the job, or it is killed in " +
+               std::to_string(left.count()) + " s");
   }
 
-  std::string agent_name() const { return "the agent (pid " + std::to_string(agent_) + ")"; }
+  std::string agent_name() const { return "the agent (pid " + std::to_string(agent_.pid()) + ")"; }
 
   // Our exit code once the agent is gone. Other children are what it left; they end in `finish`.
   std::optional<int> agent_exit() {
-    siginfo_t info{};
-    if (waitid(P_PID, static_cast<id_t>(agent_), &info, WEXITED | WNOHANG) != 0 ||
-        info.si_pid != agent_) {
-      return std::nullopt;
-    }
-    if (info.si_code == CLD_EXITED) {
+    const auto exit = agent_.take_exit();
+    if (!exit) return std::nullopt;
+    if (!exit->by_signal) {
       beside_.wait();
-      return finish(info.si_status, settings_.stop.kill_timeout, "");
+      return finish(exit->value, settings_.stop.kill_timeout, "");
     }
-    return finish(kExitInternal, settings_.stop.kill_timeout,
-                  agent_name() + " was killed by " + signal_name(info.si_status) +
-                      ": all workers are killed");
+    return finish(
+        kExitInternal, settings_.stop.kill_timeout,
+        agent_name() + " was killed by " + signal_name(exit->value) + ": all workers are killed");
   }
 
   // Kills first and prints then: a slow reader of ours shall not lengthen a process's life.
@@ -273,7 +240,7 @@ class Warden {
   }
 
   const WardenSettings& settings_;
-  pid_t agent_;
+  SupervisedChild agent_;
   UniqueFd link_;
   std::optional<machine::GuardedCgroup> cgroup_;
   std::optional<LeasePage> lease_;
@@ -283,10 +250,8 @@ class Warden {
   std::optional<BackgroundInput> input_;  // none: workers have the job's, or it has ended
   const std::chrono::system_clock::time_point started_at_;  // before any process of the job
   const WorkBeside beside_;
-  UniqueFd signals_;
   bool agent_said_all_ = false;
   bool pausing_ = false;  // SIGTSTP came, and no SIGCONT after it
-  AgentDeadline deadline_;
 };
 
 [[noreturn]] void become_agent(const WardenSettings& settings, pid_t warden, UniqueFd link,
@@ -366,9 +331,10 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
   const WorkBeside beside = has_work ? WorkBeside(settings.work_beside) : WorkBeside();
   if (settings.has_lease) protect_from_starving();
   restore_others(settings.stop);
-  return Warden(settings, agent, std::move(wardens_end), std::move(cgroup), std::move(lease),
-                std::move(input), started_at, beside)
-      .run(watched);
+  UniqueFd signals(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  return Warden(settings, agent, std::move(signals), std::move(wardens_end), std::move(cgroup),
+                std::move(lease), std::move(input), started_at, beside)
+      .run();
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "base/unique_handle.hpp"
 #include "launcher/ssh/node_input.hpp"
 #include "machine/processes/stop_settings.hpp"
-#include "warden/agent_deadline.hpp"
+#include "warden/supervised_child.hpp"
 
 namespace ddprun::launcher {
 
@@ -27,10 +27,9 @@ class NodeGuard {
   [[noreturn]] void run();
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = warden::SupervisedChild::Clock;
 
   void wait();
-  void take_signals();
   void take_input();
   void take_lines();
   void pass_on(int signal);
@@ -39,14 +38,11 @@ class NodeGuard {
   void look_at_deadline();
   [[noreturn]] void finish(int code);
 
-  const pid_t node_;
+  warden::SupervisedChild node_;
   NodeInput input_;
   const std::string socket_;
-  const UniqueFd signals_;
   const machine::StopSettings stop_;
-  warden::AgentDeadline deadline_;
   bool input_has_ended_ = false;
-  bool is_stopped_ = false;
 };
 
 }  // namespace ddprun::launcher

@@ -50,7 +50,7 @@ MAY_INCLUDE = {
     "launcher/doctor": ["launcher/options", "launcher/program", "launcher/plan", "agent/progress", "machine/processes", "machine/programs", "base"],
     "launcher/report": ["launcher/options", "agent/agent", "agent/chaos", "agent/progress/stack_methods", "agent/streams", "rendezvous/membership", "proto", "base"],
     "launcher/ssh": ["launcher/options", "launcher/cluster", "launcher/report", "rendezvous/service", "rendezvous/store", "warden/agent_deadline",
-                     "warden/warden_signals", "machine/processes", "machine/programs", "proto", "base"],
+                     "warden/supervised_child", "warden/warden_signals", "machine/processes", "machine/programs", "proto", "base"],
     "trainer": [],
     "trainer/model": ["trainer/error", "base"],
     "trainer/compute": ["trainer/error", "trainer/model", "base"],
