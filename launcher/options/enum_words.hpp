@@ -3,10 +3,10 @@
 #pragma once
 
 #include "agent/streams/log_settings.hpp"
-#include "base/texts/words.hpp"
 #include "launcher/options/log_options.hpp"
 #include "launcher/options/options.hpp"
 #include "machine/cpus/placement.hpp"
+#include "texts/words.hpp"
 
 namespace ddprun::agent {
 

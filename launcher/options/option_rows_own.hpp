@@ -3,9 +3,9 @@
 
 #include <array>
 
-#include "base/texts/help_topic.hpp"
 #include "launcher/options/enum_words.hpp"
 #include "launcher/options/option_table.hpp"
+#include "texts/help_topic.hpp"
 
 namespace ddprun::launcher {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/texts/program_text.hpp"
-#include "base/texts/words.hpp"
+#include "texts/program_text.hpp"
+#include "texts/words.hpp"
 
 namespace ddprun::launcher {
 

@@ -5,8 +5,8 @@
 
 #include "base/duration.hpp"
 #include "base/lower_case.hpp"
-#include "base/texts/suggest.hpp"
 #include "base/trimmed.hpp"
+#include "texts/suggest.hpp"
 
 namespace ddprun::launcher {
 namespace {

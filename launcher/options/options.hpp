@@ -11,7 +11,6 @@
 #include "agent/chaos/chaos_plan.hpp"
 #include "agent/job_settings.hpp"
 #include "base/endpoint.hpp"
-#include "base/texts/log_level.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/options/log_options.hpp"
 #include "launcher/options/parser.hpp"
@@ -19,6 +18,7 @@
 #include "machine/cpus/placement.hpp"
 #include "machine/processes/stop_settings.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
+#include "texts/log_level.hpp"
 
 namespace ddprun::launcher {
 

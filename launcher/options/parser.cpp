@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/shell_word.hpp"
-#include "base/texts/misplaced_option.hpp"
-#include "base/texts/suggest.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/other_launchers.hpp"
+#include "texts/misplaced_option.hpp"
+#include "texts/suggest.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -4,9 +4,9 @@
 #include <array>
 
 #include "base/lower_case.hpp"
-#include "base/texts/suggest.hpp"
 #include "base/trimmed.hpp"
 #include "launcher/options/option_value.hpp"
+#include "texts/suggest.hpp"
 
 namespace ddprun::launcher {
 namespace {

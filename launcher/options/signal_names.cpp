@@ -6,8 +6,8 @@
 #include <csignal>
 #include <optional>
 
-#include "base/texts/suggest.hpp"
 #include "launcher/options/option_value.hpp"
+#include "texts/suggest.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "base/shell_word.hpp"
 #include "base/substitute.hpp"
-#include "base/texts/suggest.hpp"
 #include "launcher/options/other_launchers.hpp"
 #include "launcher/program/on_path.hpp"
 #include "launcher/program/python_choice.hpp"
 #include "launcher/program/run_path.hpp"
 #include "launcher/program/script_text.hpp"
+#include "texts/suggest.hpp"
 
 namespace ddprun::launcher {
 namespace {

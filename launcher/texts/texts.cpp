@@ -1,8 +1,8 @@
 #include "launcher/texts/texts.hpp"
 
-#include "base/texts/program_text.hpp"
 #include "launcher/options/option_table.hpp"
 #include "launcher/texts/exit_code_texts.hpp"
+#include "texts/program_text.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -1,11 +1,11 @@
 // ddprun's help, man page, Markdown page and completions: the table of options and what stands
-// around it, for the writer in base/texts.
+// around it, for the writer in texts.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "base/texts/help_topic.hpp"
+#include "texts/help_topic.hpp"
 
 namespace ddprun::launcher {
 

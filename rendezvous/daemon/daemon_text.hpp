@@ -1,8 +1,8 @@
 // What the help and the man page of rdzvd say around its options.
 #pragma once
 
-#include "base/texts/program_text.hpp"
 #include "rendezvous/daemon/option_examples.hpp"
+#include "texts/program_text.hpp"
 
 namespace ddprun::rdzv {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/cli/command_line.hpp"
 #include "rendezvous/etcd/etcd_access.hpp"
 #include "rendezvous/etcd/etcd_url.hpp"
+#include "texts/cli/command_line.hpp"
 
 namespace ddprun::rdzv {
 

@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 
-#include "base/cli/command_line.hpp"
 #include "base/secret_file.hpp"
 #include "base/version.hpp"
 #include "proto/message_limits.hpp"
@@ -22,6 +21,7 @@
 #include "rendezvous/daemon/etcd_options.hpp"
 #include "rendezvous/daemon/tls_options.hpp"
 #include "rendezvous/daemon/usage_error.hpp"
+#include "texts/cli/command_line.hpp"
 
 namespace ddprun::rdzv {
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/endpoint.hpp"
-#include "base/texts/log_level.hpp"
 #include "proto/encryption.hpp"
 #include "rendezvous/etcd/etcd_access.hpp"
 #include "rendezvous/etcd/etcd_url.hpp"
 #include "rendezvous/service/tenants.hpp"
 #include "rendezvous/store/store_settings.hpp"
+#include "texts/log_level.hpp"
 
 namespace ddprun::rdzv {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/cli/command_line.hpp"
 #include "proto/encryption.hpp"
+#include "texts/cli/command_line.hpp"
 
 namespace ddprun::rdzv {
 

@@ -11,7 +11,7 @@ from source_tree import comments_in, line_of, source_files
 
 LEANING = re.compile(r"(?://+<?|/\*+)\s*(Of|The same|Likewise)\b")
 # Folders whose comments are still to be rewritten.
-EXCEPTED = {"base/cli", "rendezvous/membership", "trainer/checkpoint", "trainer/data", "trainer/run", "tests/sim",
+EXCEPTED = {"texts/cli", "rendezvous/membership", "trainer/checkpoint", "trainer/data", "trainer/run", "tests/sim",
             "tests/unit/rendezvous/membership", "tests/unit/trainer/checkpoint", "tests/unit/trainer/data", "tests/unit/trainer/run"}
 
 

@@ -13,8 +13,8 @@ from source_tree import source_files
 # has a row of its own; tests/ and bench/ may include anything.
 MAY_INCLUDE = {
     "base": [],
-    "base/texts": ["base"],
-    "base/cli": ["base/texts", "base"],
+    "texts": ["base"],
+    "texts/cli": ["texts", "base"],
     "proto": ["base"],
     "machine/cgroups": ["base"],
     "machine/cpus": ["machine/cgroups", "base"],
@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "machine/programs": ["machine/processes", "base"],
     "rendezvous": [],
     "rendezvous/client": ["proto", "base"],
-    "rendezvous/daemon": ["rendezvous/client", "rendezvous/etcd", "rendezvous/munge", "rendezvous/service", "rendezvous/shared", "rendezvous/store", "rendezvous/tls", "proto", "base/cli", "base/texts", "base"],
+    "rendezvous/daemon": ["rendezvous/client", "rendezvous/etcd", "rendezvous/munge", "rendezvous/service", "rendezvous/shared", "rendezvous/store", "rendezvous/tls", "proto", "texts/cli", "texts", "base"],
     "rendezvous/etcd": ["rendezvous/client", "rendezvous/service", "proto", "base"],
     "rendezvous/membership": ["proto", "base"],
     "rendezvous/munge": ["proto"],
@@ -41,10 +41,10 @@ MAY_INCLUDE = {
     "agent/control": ["agent", "warden/warden_link", "rendezvous", "machine", "proto", "base"],
     "launcher": ["warden", "agent", "rendezvous", "machine", "proto", "base"],
     "launcher/options": ["agent/chaos", "agent/job_settings", "agent/streams", "machine/cpus", "machine/processes", "rendezvous/membership",
-                         "base/texts", "base"],
-    "launcher/texts": ["launcher/options", "base/texts", "base"],
+                         "texts", "base"],
+    "launcher/texts": ["launcher/options", "texts", "base"],
     "launcher/cluster": ["launcher/options", "proto", "base"],
-    "launcher/program": ["launcher/options", "base/texts", "base"],
+    "launcher/program": ["launcher/options", "texts", "base"],
     "launcher/plan": ["launcher/options", "launcher/cluster", "launcher/program", "agent/chaos", "agent/config", "agent/job_settings", "agent/streams", "warden/warden",
                       "rendezvous/etcd/etcd_url", "rendezvous/membership", "rendezvous/munge", "rendezvous/service/hosting", "rendezvous/tls", "machine", "proto", "base"],
     "launcher/doctor": ["launcher/options", "launcher/program", "launcher/plan", "agent/progress", "machine/processes", "machine/programs", "base"],
@@ -64,11 +64,11 @@ MAY_INCLUDE = {
     "trainer/comm": ["trainer/error", "trainer/host", "trainer/compute", "rendezvous/client/store_client", "proto", "base"],
     "trainer/nccl": ["trainer/error", "trainer/cuda", "trainer/comm", "trainer/compute", "proto", "base"],
     "trainer/checkpoint": ["trainer/error", "trainer/compute", "trainer/model", "base"],
-    "trainer/run": ["trainer", "rendezvous/client/store_client", "rendezvous/store", "worker", "proto", "base/cli", "base/texts", "base"],
+    "trainer/run": ["trainer", "rendezvous/client/store_client", "rendezvous/store", "worker", "proto", "texts/cli", "texts", "base"],
     "worker": ["rendezvous/client", "proto", "base"],
 }
-# Included only by a folder that names them in its row: "base" in a row is base/ without its sub-folders.
-NAMED_ONLY = ["base/texts", "base/cli"]
+# Included only by a folder that names them in its row: "texts" in a row is texts/ without its sub-folder.
+NAMED_ONLY = ["texts/cli"]
 UNCHECKED = {"tests", "bench", "cmake"}
 # The two houses, whose wall no row can open: neither is there when the other one is built alone. Tests and benchmarks of both
 # stand in tests/both/ and bench/.
@@ -79,12 +79,12 @@ HOUSES = {
 }
 OUR_FOLDERS = {folder.split("/")[0] for folder in MAY_INCLUDE} | {"tests", "bench"}
 
-CONTROL_PLANE = {"base", "machine", "warden", "proto", "rendezvous", "agent", "launcher", "worker"}
+CONTROL_PLANE = {"base", "texts", "machine", "warden", "proto", "rendezvous", "agent", "launcher", "worker"}
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nccl|curand|cub/|thrust/|nvml)")
 ASIO_HEADER = re.compile(r"^(boost/asio|asio)")
 SOCKET_HEADER = re.compile(r"^(sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h|sys/epoll\.h|poll\.h)")
 HEAVY_IN_HEADERS = {"boost/asio.hpp", "nlohmann/json.hpp"}
-NO_ASIO = {"base", "machine", "proto", "warden"}
+NO_ASIO = {"base", "texts", "machine", "proto", "warden"}
 ASIO_ROOMS = {"machine/programs"}  # in a folder of NO_ASIO
 LINES_MAX = 400
 
@@ -140,8 +140,8 @@ def include_findings(path, folder, header):
         yield f"{header} belongs to the {theirs}'s house, {path} to the {ours}'s: each is built without the other"
     elif room in MAY_INCLUDE and "/" in header and target in OUR_FOLDERS and not may_include(room, header):
         yield f"{room}/ may not include {header} (it may know: {', '.join(MAY_INCLUDE[room]) or 'nothing of ours'})"
-    if room and header.startswith("CLI/") and room != "base/cli":
-        yield f"{header}: CLI11 is for base/cli/ only"
+    if room and header.startswith("CLI/") and room != "texts/cli":
+        yield f"{header}: CLI11 is for texts/cli/ only"
     if folder in CONTROL_PLANE and CUDA_HEADER.match(header):
         yield f"{header}: no CUDA header in {folder}/ (what is needed is opened at run time)"
     if path.suffix in {".cu", ".cuh"} and ASIO_HEADER.match(header):

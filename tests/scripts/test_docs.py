@@ -14,7 +14,7 @@ FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 # The pages in the navigation of mkdocs.yml.
 NAVIGATION = re.compile(r"^ +- (?:.*: )?([\w/.-]+\.md)$", re.MULTILINE)
 # `folder/and/file.ext` or `folder/`, in one of our folders, without placeholders.
-PATH = re.compile(r"`((?:agent|base|bench|cmake|docs|launcher|machine|proto|python|rendezvous|scripts|tests|trainer|warden|worker)/[\w./-]*)`")
+PATH = re.compile(r"`((?:agent|base|bench|cmake|docs|launcher|machine|proto|python|rendezvous|scripts|tests|texts|trainer|warden|worker)/[\w./-]*)`")
 
 # json["key"], or {"key", value} of a list of them.
 JSON_KEY = re.compile(r'(?:json\[|\{)"([a-z][a-z0-9_]*)"')

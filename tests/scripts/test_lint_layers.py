@@ -41,12 +41,12 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(findings("new/a.cpp")), 1)
         self.assertEqual(findings("tests/new/a.cpp", "agent/agent.hpp"), [])
 
-    def test_sub_folders_of_base_are_for_those_that_name_them(self):
-        self.assertEqual(len(findings("base/describe.cpp", "base/texts/words.hpp")), 1)
-        self.assertEqual(len(findings("base/describe.cpp", "base/cli/command_line.hpp")), 1)
-        self.assertEqual(len(findings("base/texts/help.cpp", "base/cli/command_line.hpp")), 1)
-        self.assertEqual(findings("base/cli/command_line.cpp", "base/texts/words.hpp", "base/result.hpp"), [])
-        self.assertEqual(len(findings("proto/error.cpp", "base/texts/words.hpp")), 1)
+    def test_the_texts_of_programs_are_for_those_that_name_them(self):
+        self.assertEqual(len(findings("base/describe.cpp", "texts/words.hpp")), 1)
+        self.assertEqual(len(findings("base/describe.cpp", "texts/cli/command_line.hpp")), 1)
+        self.assertEqual(len(findings("texts/help.cpp", "texts/cli/command_line.hpp")), 1)
+        self.assertEqual(findings("texts/cli/command_line.cpp", "texts/words.hpp", "base/result.hpp"), [])
+        self.assertEqual(len(findings("proto/error.cpp", "texts/words.hpp")), 1)
 
     def test_of_the_warden_the_agent_knows_the_link_only(self):
         self.assertEqual(findings("agent/control/a.cpp", "warden/warden_link.hpp"), [])
@@ -94,7 +94,7 @@ class ForeignHeaders(unittest.TestCase):
         self.assertEqual(len(findings("trainer/compute/kernels.cu", "<boost/asio/awaitable.hpp>")), 1)
 
     def test_no_asio_in_base_machine_and_warden(self):
-        for folder in ("base", "base/texts", "machine/cpus", "machine/processes", "warden"):
+        for folder in ("base", "texts", "machine/cpus", "machine/processes", "warden"):
             self.assertEqual(len(findings(f"{folder}/a.cpp", "<boost/asio/post.hpp>")), 1, folder)
         self.assertEqual(findings("agent/control/a.cpp", "<boost/asio/post.hpp>"), [])
 
@@ -107,9 +107,9 @@ class ForeignHeaders(unittest.TestCase):
         self.assertEqual(findings("agent/a.cpp", "<nlohmann/json.hpp>"), [])
 
     def test_cli11_is_for_the_programs_with_an_ordinary_command_line(self):
-        self.assertEqual(findings("trainer/run/options.cpp", "base/cli/command_line.hpp"), [])
-        self.assertEqual(len(findings("launcher/options/options.cpp", "base/cli/command_line.hpp")), 1)
-        self.assertEqual(len(findings("base/texts/help.cpp", "<CLI/CLI.hpp>")), 1)
+        self.assertEqual(findings("trainer/run/options.cpp", "texts/cli/command_line.hpp"), [])
+        self.assertEqual(len(findings("launcher/options/options.cpp", "texts/cli/command_line.hpp")), 1)
+        self.assertEqual(len(findings("texts/help.cpp", "<CLI/CLI.hpp>")), 1)
 
 
 class Length(unittest.TestCase):

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "base/texts/misplaced_option.hpp"
+#include "texts/misplaced_option.hpp"
 
 namespace ddprun::test {
 

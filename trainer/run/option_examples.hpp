@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/texts/program_text.hpp"
+#include "texts/program_text.hpp"
 
 namespace ddprun::trainer {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/cli/command_line.hpp"
+#include "texts/cli/command_line.hpp"
 #include "trainer/run/options.hpp"
 
 namespace ddprun::trainer {

@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "base/texts/words.hpp"
+#include "texts/words.hpp"
 
 namespace ddprun::trainer {
 

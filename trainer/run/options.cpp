@@ -6,11 +6,11 @@
 #include <limits>
 #include <system_error>
 
-#include "base/cli/command_line.hpp"
 #include "base/number_in.hpp"
 #include "base/program_folder.hpp"
 #include "base/version.hpp"
 #include "proto/environment_names.hpp"
+#include "texts/cli/command_line.hpp"
 #include "trainer/error.hpp"
 #include "trainer/host/description.hpp"
 #include "trainer/run/exit_codes.hpp"

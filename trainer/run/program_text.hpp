@@ -1,7 +1,7 @@
 // What `train` tells of its command line beside its options.
 #pragma once
 
-#include "base/texts/program_text.hpp"
+#include "texts/program_text.hpp"
 #include "trainer/run/option_examples.hpp"
 
 namespace ddprun::trainer {

@@ -4,9 +4,9 @@
 #include <set>
 #include <string>
 
-#include "base/texts/misplaced_option.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/parser.hpp"
+#include "texts/misplaced_option.hpp"
 
 using namespace ddprun::launcher;
 

@@ -9,11 +9,11 @@
 #include <map>
 #include <string>
 
-#include "base/texts/program_text.hpp"
 #include "launcher/texts/texts.hpp"
 #include "tests/integration/launcher/on_terminal.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
+#include "texts/program_text.hpp"
 
 using namespace ddprun::launcher;
 

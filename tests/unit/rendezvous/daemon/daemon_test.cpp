@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/texts/misplaced_option.hpp"
 #include "base/unique_handle.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/option_examples.hpp"
@@ -22,6 +21,7 @@
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/tls.hpp"
 #include "tests/unit/rendezvous/daemon/read_options.hpp"
+#include "texts/misplaced_option.hpp"
 
 using namespace ddprun::rdzv;
 using namespace std::chrono_literals;

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/texts/misplaced_option.hpp"
 #include "tests/support/example_words.hpp"
+#include "texts/misplaced_option.hpp"
 #include "trainer/run/options.hpp"
 
 namespace ddprun::trainer {

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/texts/misplaced_option.hpp"
 #include "tests/support/short_help_checks.hpp"
+#include "texts/misplaced_option.hpp"
 #include "trainer/run/options.hpp"
 
 namespace ddprun::trainer {

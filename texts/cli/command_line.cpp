@@ -1,4 +1,4 @@
-#include "base/cli/command_line.hpp"
+#include "texts/cli/command_line.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -8,9 +8,9 @@
 #include "base/duration.hpp"
 #include "base/printable.hpp"
 #include "base/shell_word.hpp"
-#include "base/texts/help_topic.hpp"
-#include "base/texts/misplaced_option.hpp"
-#include "base/texts/suggest.hpp"
+#include "texts/help_topic.hpp"
+#include "texts/misplaced_option.hpp"
+#include "texts/suggest.hpp"
 
 namespace ddprun {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/texts/program_text.hpp"
+#include "texts/program_text.hpp"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-#include "base/texts/misplaced_option.hpp"
+#include "texts/misplaced_option.hpp"
 
 #include <catch2/catch.hpp>
 

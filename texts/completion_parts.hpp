@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/texts/program_text.hpp"
+#include "texts/program_text.hpp"
 
 namespace ddprun::completions {
 

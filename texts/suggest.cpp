@@ -1,4 +1,4 @@
-#include "base/texts/suggest.hpp"
+#include "texts/suggest.hpp"
 
 #include <algorithm>
 #include <cstddef>

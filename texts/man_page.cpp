@@ -2,8 +2,8 @@
 #include <cctype>
 #include <cstddef>
 
-#include "base/texts/program_text.hpp"
 #include "base/version.hpp"
+#include "texts/program_text.hpp"
 
 namespace ddprun {
 namespace {

@@ -1,6 +1,6 @@
-#include "base/texts/completion_parts.hpp"
+#include "texts/completion_parts.hpp"
 
-#include "base/texts/help_topic.hpp"
+#include "texts/help_topic.hpp"
 
 namespace ddprun::completions {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "base/texts/help_topic.hpp"
-#include "base/texts/program_text.hpp"
+#include "texts/help_topic.hpp"
+#include "texts/program_text.hpp"
 
 namespace ddprun {
 namespace {

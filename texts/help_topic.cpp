@@ -1,4 +1,4 @@
-#include "base/texts/help_topic.hpp"
+#include "texts/help_topic.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -6,9 +6,9 @@
 
 #include "base/joined.hpp"
 #include "base/lower_case.hpp"
-#include "base/texts/misplaced_option.hpp"
-#include "base/texts/suggest.hpp"
-#include "base/texts/words.hpp"
+#include "texts/misplaced_option.hpp"
+#include "texts/suggest.hpp"
+#include "texts/words.hpp"
 
 namespace ddprun {
 namespace {

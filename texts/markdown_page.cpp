@@ -2,7 +2,7 @@
 #include <cctype>
 #include <cstddef>
 
-#include "base/texts/program_text.hpp"
+#include "texts/program_text.hpp"
 
 namespace ddprun {
 namespace {

@@ -18,8 +18,8 @@
 
 #include "base/lower_case.hpp"
 #include "base/number_in.hpp"
-#include "base/texts/program_text.hpp"
-#include "base/texts/words.hpp"
+#include "texts/program_text.hpp"
+#include "texts/words.hpp"
 
 namespace ddprun {
 

@@ -1,5 +1,5 @@
 #include "base/joined.hpp"
-#include "base/texts/completion_parts.hpp"
+#include "texts/completion_parts.hpp"
 
 namespace ddprun::completions {
 namespace {

@@ -1,5 +1,5 @@
 // --help=TOPIC, with a program that does not exist.
-#include "base/texts/help_topic.hpp"
+#include "texts/help_topic.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -1,4 +1,4 @@
-#include "base/texts/words.hpp"
+#include "texts/words.hpp"
 
 #include <catch2/catch.hpp>
 #include <string_view>

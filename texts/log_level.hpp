@@ -1,7 +1,7 @@
 // How much a program prints of its own messages: the words of --log-level in all our programs.
 #pragma once
 
-#include "base/texts/words.hpp"
+#include "texts/words.hpp"
 
 namespace ddprun {
 

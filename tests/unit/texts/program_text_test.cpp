@@ -1,5 +1,5 @@
 // The writer, with a program that does not exist.
-#include "base/texts/program_text.hpp"
+#include "texts/program_text.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -1,9 +1,9 @@
-#include "base/texts/misplaced_option.hpp"
+#include "texts/misplaced_option.hpp"
 
 #include <array>
 
 #include "base/shell_word.hpp"
-#include "base/texts/words.hpp"
+#include "texts/words.hpp"
 
 namespace ddprun {
 namespace {

@@ -26,7 +26,7 @@ struct OptionText {
   std::vector<std::string> choices{};
   /// The option alone means the first of `choices`, which need not be typed.
   bool value_optional = false;
-  /// The value is optional, and one of the topics of the help (base/texts/help_topic.hpp).
+  /// The value is optional, and one of the topics of the help (texts/help_topic.hpp).
   bool takes_topic = false;
   /// One sentence, no full stop.
   std::string help{};

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/joined.hpp"
-#include "base/texts/completion_parts.hpp"
-#include "base/texts/program_text.hpp"
+#include "texts/completion_parts.hpp"
+#include "texts/program_text.hpp"
 
 namespace ddprun {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/texts/suggest.hpp"
+#include "texts/suggest.hpp"
 
 #include <catch2/catch.hpp>
 
