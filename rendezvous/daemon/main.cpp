@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "base/exit_codes.hpp"
-#include "base/print_text.hpp"
-#include "base/standard_descriptors.hpp"
-#include "base/uncaught.hpp"
+#include "base/program_main.hpp"
 #include "rendezvous/daemon/daemon.hpp"
 #include "rendezvous/daemon/observer.hpp"
 #include "rendezvous/daemon/options.hpp"

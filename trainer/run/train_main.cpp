@@ -11,9 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/print_text.hpp"
-#include "base/standard_descriptors.hpp"
-#include "base/uncaught.hpp"
+#include "base/program_main.hpp"
 #include "trainer/run/environment.hpp"
 #include "trainer/run/evaluation_arguments.hpp"
 #include "trainer/run/exit_codes.hpp"

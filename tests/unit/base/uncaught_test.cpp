@@ -1,4 +1,4 @@
-#include "base/uncaught.hpp"
+#include "base/program_main.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,8 +1,10 @@
-#include "base/uncaught.hpp"
+#include "base/program_main.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +16,18 @@
 #include "base/no_descriptor.hpp"
 
 namespace ddprun {
+
+bool ensure_standard_descriptors() {
+  const bool has_stdout = fcntl(STDOUT_FILENO, F_GETFD) >= 0;
+  int fd = 0;
+  do {
+    fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd > 2) close(fd);
+    if (fd >= 0 && fd <= 2) fcntl(fd, F_SETFD, 0);
+  } while (fd >= 0 && fd <= 2);
+  return has_stdout;
+}
+
 namespace {
 
 constexpr int kSayLimitMs = 500;
@@ -59,6 +73,16 @@ void end_on_uncaught_exception(const char* program, int exit_code) {
   program_name = program;
   exit_code_then = exit_code;
   std::set_terminate(end_now);
+}
+
+bool print_text(const char* program, std::string_view text, bool has_stdout) {
+  errno = EBADF;
+  const bool written =
+      has_stdout && std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return true;
+  if (errno == EPIPE) return true;  // where SIGPIPE is ignored; else it has ended us
+  std::fprintf(stderr, "%s: cannot write to stdout: %s\n", program, std::strerror(errno));
+  return false;
 }
 
 }  // namespace ddprun
