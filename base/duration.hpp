@@ -1,8 +1,9 @@
-// Durations as people write them, the same in every option and variable of every program, and as
-// numbers of seconds. Pure.
+// Durations and numbers of bytes as people write them, the same in every option of every program.
+// Pure.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -19,5 +20,11 @@ inline double seconds_between(std::chrono::steady_clock::time_point from,
                               std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
+
+inline constexpr std::string_view kByteCountExamples = "as in 500000, 64K, 100M or 2G";
+
+/// A whole number from 1 on, perhaps with K, M or G behind it in any case: powers of 1024. Blanks
+/// may stand around it. None: the text has another form, or is above 2^63 - 1.
+std::optional<std::uint64_t> parse_byte_count(std::string_view text);
 
 }  // namespace ddprun

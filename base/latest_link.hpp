@@ -1,9 +1,13 @@
-// The name `latest` beside folders of runs, which leads to the newest one.
+// Names in folders of runs: a text that a user chose as the name of a file, and the link to the
+// newest folder.
 #pragma once
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 namespace ddprun {
 
@@ -19,5 +23,11 @@ using CreateLink = int (*)(const char* target, const char* link);
 /// reported.
 void lead_latest_to(const std::filesystem::path& base, const std::filesystem::path& folder,
                     CreateLink create = ::symlink);
+
+inline constexpr std::size_t kFileNameBytesMax = 100;  ///< file names end at 255
+
+/// The first kFileNameBytesMax bytes of `text`, no UTF-8 character cut in two, with `_` for each
+/// slash and control character, and `_` before a dot at the begin. Two texts may give one name.
+std::string file_name_of(std::string_view text);
 
 }  // namespace ddprun

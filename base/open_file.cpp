@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-class Category final : public boost::system::error_category {
+class FileCategory final : public boost::system::error_category {
  public:
   [[nodiscard]] const char* name() const noexcept override { return "ddprun.file"; }
   [[nodiscard]] std::string message(int code) const override {
@@ -38,7 +38,7 @@ Result<UniqueFd> open_regular(int folder, const std::string& path, int flags, mo
 }  // namespace
 
 ErrorCode make_error_code(FileErrc code) noexcept {
-  static const Category category;
+  static const FileCategory category;
   return {static_cast<int>(code), category};
 }
 

@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 
 #include "base/open_file.hpp"
+#include "base/printable.hpp"
 #include "base/result.hpp"
 #include "base/shell_word.hpp"
 #include "base/trimmed.hpp"
 #include "base/unique_handle.hpp"
-#include "base/utf8.hpp"
 
 namespace ddprun {
 namespace {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <string>
 
 namespace ddprun {
 
@@ -36,5 +37,12 @@ inline void set_control_options(int socket) {
   setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
 }
+
+enum class ConnectionSide { connected, accepted };
+
+/// The end that connected, then the end that accepted: "10.0.0.2:41234>10.0.0.1:29400". Loopback
+/// addresses are not unique: their text also has the kernel's boot id and the network namespace.
+/// Empty: not a connected TCP socket, or its other end is gone.
+std::string connection_path(int socket, ConnectionSide ours);
 
 }  // namespace ddprun

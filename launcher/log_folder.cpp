@@ -9,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/file_name.hpp"
 #include "base/latest_link.hpp"
 #include "base/time_stamp.hpp"
 #include "proto/run_id.hpp"

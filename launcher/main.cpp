@@ -15,7 +15,6 @@
 #include "agent/workers/worker_environment.hpp"
 #include "base/bounded_write.hpp"
 #include "base/exit_codes.hpp"
-#include "base/line_start.hpp"
 #include "base/printable.hpp"
 #include "base/program_main.hpp"
 #include "base/version.hpp"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/describe.hpp"
-#include "base/utf8.hpp"
+#include "base/printable.hpp"
 
 namespace ddprun::proto {
 

@@ -46,7 +46,7 @@ struct Resume {
   /// Its session before: it is over, and nothing of its round is left on the node. Empty: none.
   AgentId replaces;
   std::chrono::nanoseconds age{0};  ///< since the agent was started
-  /// Both ends of the connection as the agent sees them (base/connection_path.hpp). Empty: unknown.
+  /// Both ends of the connection as the agent sees them (base/socket.hpp). Empty: unknown.
   std::string path;
 };
 /// A message that changes the job's state. Numbers of a session begin with 1 and have no gap; the

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/bounded_write.hpp"
-#include "base/line_start.hpp"
 #include "base/printable.hpp"
 
 namespace ddprun::warden {

@@ -7,7 +7,7 @@
 
 #include <locale.h>
 
-#include "base/utf8.hpp"
+#include "base/printable.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "agent/streams/line_prefix.hpp"
-#include "base/byte_count.hpp"
+#include "base/duration.hpp"
 #include "base/substitute.hpp"
 #include "base/trimmed.hpp"
 #include "launcher/options/option_rows.hpp"

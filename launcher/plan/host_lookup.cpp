@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "base/addresses.hpp"
+#include "base/endpoint.hpp"
 #include "base/open_file.hpp"
 #include "base/printable.hpp"
 

@@ -1,5 +1,5 @@
 // Where the workers of one node meet: MASTER_ADDR, MASTER_PORT, and where our store listens.
-#include "base/addresses.hpp"
+#include "base/endpoint.hpp"
 #include "launcher/plan/plan_parts.hpp"
 
 namespace ddprun::launcher {

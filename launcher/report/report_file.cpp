@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "base/bounded_write.hpp"
-#include "base/line_start.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::launcher {

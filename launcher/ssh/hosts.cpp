@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/number_in.hpp"
+#include "base/printable.hpp"
 #include "base/trimmed.hpp"
-#include "base/utf8.hpp"
 #include "launcher/cluster/hostlist.hpp"
 
 namespace ddprun::launcher {

@@ -19,7 +19,6 @@
 
 #include <fmt/format.h>
 
-#include "base/addresses.hpp"
 #include "base/bounded_write.hpp"
 #include "base/endpoint.hpp"
 #include "base/exit_codes.hpp"

@@ -17,9 +17,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/bounded_write.hpp"
 #include "base/byte_output.hpp"
 #include "base/exit_codes.hpp"
-#include "base/line_start.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/printable.hpp"
 #include "base/signals.hpp"

@@ -1,7 +1,6 @@
 #include "machine/cgroups/memory_kills.hpp"
 
 #include "base/cgroup_places.hpp"
-#include "base/kernel_counter.hpp"
 #include "base/small_file.hpp"
 
 namespace ddprun::machine {

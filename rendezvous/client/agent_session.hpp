@@ -43,7 +43,7 @@ struct Submitted {
 };
 /// Answers Connect: a control channel is open.
 struct Connected {
-  std::string path = {};  ///< as base/connection_path.hpp has it; empty: unknown
+  std::string path = {};  ///< as base/socket.hpp has it; empty: unknown
 };
 /// Answers Connect, or a connection has ended that was open.
 struct ConnectionFailed {

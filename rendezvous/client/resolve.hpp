@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "base/addresses.hpp"
+#include "base/endpoint.hpp"
 #include "base/result.hpp"
 
 namespace ddprun::rdzv {

@@ -10,7 +10,6 @@
 
 #include <boost/asio/post.hpp>
 
-#include "base/connection_path.hpp"
 #include "base/socket.hpp"
 #include "base/start_thread.hpp"
 #include "proto/error.hpp"

@@ -88,7 +88,7 @@ class ServiceConnection {
   [[nodiscard]] std::string local_addr() const;
   /// Where the service is, as it was named to this agent: of the attempt of now.
   [[nodiscard]] const std::string& host() const { return hosts_.current().host; }
-  /// The path of the open connection, as base/connection_path.hpp has it. Empty: it is in this
+  /// The path of the open connection, as base/socket.hpp has it. Empty: it is in this
   /// process.
   [[nodiscard]] std::string path() const;
   /// The connection's; it stays ours. Below 0: there is none.

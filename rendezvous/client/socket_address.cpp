@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/addresses.hpp"
+#include "base/endpoint.hpp"
 
 namespace ddprun::rdzv {
 

@@ -60,7 +60,7 @@ struct ConnectionOpened {
   ConnectionId connection = 0;
   std::string run_id;
   std::string addr;       ///< numeric, of the peer
-  std::string path = {};  ///< as base/connection_path.hpp has it; empty: unknown
+  std::string path = {};  ///< as base/socket.hpp has it; empty: unknown
 };
 /// A connection ended that was refused before it was open.
 struct ConnectionRefused {

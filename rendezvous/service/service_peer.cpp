@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/connection_path.hpp"
 #include "base/socket.hpp"
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"

@@ -54,7 +54,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   [[nodiscard]] const std::string& addr() const { return addr_; }
   /// The address with its port, for people. Empty: it is in this process, or never began.
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// As base/connection_path.hpp has it. Empty: it is in this process, or has ended.
+  /// As base/socket.hpp has it. Empty: it is in this process, or has ended.
   [[nodiscard]] std::string path();
   [[nodiscard]] bool is_open() const { return channel_ && channel_->is_open(); }
   [[nodiscard]] const proto::Hello* hello() const { return channel_ ? channel_->peer() : nullptr; }

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <random>
 
-#include "base/addresses.hpp"
+#include "base/endpoint.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::rdzv {

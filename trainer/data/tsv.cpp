@@ -8,7 +8,6 @@
 
 #include "base/lower_case.hpp"
 #include "base/printable.hpp"
-#include "base/utf8.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

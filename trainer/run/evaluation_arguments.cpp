@@ -13,7 +13,6 @@
 #include "base/latest_link.hpp"
 #include "base/lower_case.hpp"
 #include "base/printable.hpp"
-#include "base/utf8.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/checkpoint/safetensors_file.hpp"

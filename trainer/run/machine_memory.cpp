@@ -8,7 +8,6 @@
 #include <string>
 
 #include "base/cgroup_places.hpp"
-#include "base/kernel_counter.hpp"
 #include "base/small_file.hpp"
 
 namespace ddprun::trainer {

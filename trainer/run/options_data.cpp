@@ -4,7 +4,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/byte_count.hpp"
+#include "base/duration.hpp"
 #include "base/number_in.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/error.hpp"

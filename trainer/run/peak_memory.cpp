@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/kernel_counter.hpp"
 #include "base/small_file.hpp"
 #include "trainer/run/run_memory.hpp"
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/file_name.hpp"
 #include "base/latest_link.hpp"
 #include "base/open_file.hpp"
 #include "base/time_stamp.hpp"

@@ -1,4 +1,4 @@
-#include "base/addresses.hpp"
+#include "base/endpoint.hpp"
 
 #include <netinet/in.h>
 

@@ -1,5 +1,5 @@
 // Numbers of bytes as people write them.
-#include "base/byte_count.hpp"
+#include "base/duration.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // Both ends of a connection, as its two programs see them.
-#include "base/connection_path.hpp"
+#include "base/socket.hpp"
 
 #include <sys/socket.h>
 

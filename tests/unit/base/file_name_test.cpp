@@ -1,4 +1,4 @@
-#include "base/file_name.hpp"
+#include "base/latest_link.hpp"
 
 #include <catch2/catch.hpp>
 

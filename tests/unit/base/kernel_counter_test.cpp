@@ -1,4 +1,4 @@
-#include "base/kernel_counter.hpp"
+#include "base/small_file.hpp"
 
 #include <catch2/catch.hpp>
 

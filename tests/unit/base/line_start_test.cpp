@@ -1,4 +1,4 @@
-#include "base/line_start.hpp"
+#include "base/bounded_write.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

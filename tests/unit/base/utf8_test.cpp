@@ -1,4 +1,4 @@
-#include "base/utf8.hpp"
+#include "base/printable.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdint>

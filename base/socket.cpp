@@ -1,4 +1,4 @@
-#include "base/connection_path.hpp"
+#include "base/socket.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
