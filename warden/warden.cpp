@@ -16,10 +16,10 @@
 #include <optional>
 
 #include "base/boot_clock.hpp"
-#include "base/boot_timer.hpp"
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
 #include "base/signals.hpp"
+#include "machine/processes/boot_timer.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
 #include "machine/processes/shared_memory.hpp"
@@ -245,7 +245,7 @@ class Warden {
   std::optional<machine::GuardedCgroup> cgroup_;
   std::optional<LeasePage> lease_;
   FenceDeadline fence_;
-  BootTimer fence_timer_;
+  machine::BootTimer fence_timer_;
   HeldConnection connection_;
   std::optional<BackgroundInput> input_;  // none: workers have the job's, or it has ended
   const std::chrono::system_clock::time_point started_at_;  // before any process of the job

@@ -8,7 +8,7 @@
 #include <boost/asio/post.hpp>
 
 #include "base/boot_clock.hpp"
-#include "base/boot_timer.hpp"
+#include "machine/processes/boot_timer.hpp"
 
 namespace ddprun::agent {
 
@@ -34,7 +34,7 @@ RemoteMembership::RemoteMembership(asio::io_context& context, rdzv::SessionSetti
       timer_(context) {}
 
 ErrorCode RemoteMembership::start() {
-  auto timer = make_boot_timer();
+  auto timer = machine::make_boot_timer();
   if (!timer) return timer.error();
   ErrorCode failed;
   timer_.assign(timer->get(), failed);
@@ -84,7 +84,7 @@ void RemoteMembership::on(rdzv::SessionEvent event) {
 void RemoteMembership::follow_deadline() {
   if (deadline_ == session_.deadline()) return;
   deadline_ = session_.deadline();
-  set_boot_timer(timer_.native_handle(), deadline_);
+  machine::set_boot_timer(timer_.native_handle(), deadline_);
 }
 
 void RemoteMembership::await_timer() {

@@ -8,7 +8,7 @@
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
 
-namespace ddprun {
+namespace ddprun::machine {
 
 /// A timerfd on CLOCK_BOOTTIME that does not block; read() takes the times it was due.
 Result<UniqueFd> make_boot_timer();
@@ -32,4 +32,4 @@ class BootTimer {
   std::optional<TimePoint> at_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::machine

@@ -1,4 +1,4 @@
-#include "base/boot_timer.hpp"
+#include "machine/processes/boot_timer.hpp"
 
 #include <sys/timerfd.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/boot_clock.hpp"
 
-namespace ddprun {
+namespace ddprun::machine {
 
 Result<UniqueFd> make_boot_timer() {
   UniqueFd timer(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
@@ -39,4 +39,4 @@ std::optional<BootTimer::TimePoint> BootTimer::missed_at() const {
   return std::chrono::steady_clock::now() + (*at_ - boot_clock_now());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::machine
