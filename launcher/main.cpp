@@ -212,7 +212,8 @@ launcher::LaunchResult<launcher::LaunchOptions> options_in(
     const std::vector<std::string>& words, const launcher::Environment& environment) {
   auto options = launcher::parse_launch_options({words.begin() + 1, words.end()}, environment);
   if (options)
-    options->logs.called_torchrun = std::filesystem::path(words.front()).filename() == "torchrun";
+    options->output.logs.called_torchrun =
+        std::filesystem::path(words.front()).filename() == "torchrun";
   return options;
 }
 
@@ -247,25 +248,25 @@ int main(int argc, char** argv) {
   };
   const auto options = options_in({argv, argv + argc}, environment);
   if (!options) return fail(options.error());
-  if (const auto shown = launcher::help_on_next_word(options->word_behind_help); !shown.empty())
+  if (const auto shown = launcher::help_on_next_word(options->texts.word_behind); !shown.empty())
     return print(shown);
-  const std::string line_behind_help = launcher::line_on_next_word(options->word_behind_help);
+  const std::string line_behind_help = launcher::line_on_next_word(options->texts.word_behind);
   switch (options->request) {
     case launcher::Request::short_help:
       return print(launcher::short_help_text() + line_behind_help);
     case launcher::Request::help: {
-      if (options->help_topic.empty()) return print(launcher::help_text() + line_behind_help);
-      const auto shown = launcher::help_on(options->help_topic);
+      if (options->texts.topic.empty()) return print(launcher::help_text() + line_behind_help);
+      const auto shown = launcher::help_on(options->texts.topic);
       return shown.found ? print(shown.text) : fail(launcher::usage_error(shown.text));
     }
     case launcher::Request::version:
       return print(ddprun::version_text("ddprun"));
     case launcher::Request::man_page:
-      return print(launcher::man_page(options->man_format));
+      return print(launcher::man_page(options->texts.man_format));
     case launcher::Request::completion:
-      return print(launcher::completion_script(options->completion_shell));
+      return print(launcher::completion_script(options->texts.completion_shell));
     case launcher::Request::explain_policy:
-      return print(rdzv::explain(options->restart));
+      return print(rdzv::explain(options->failures.restart));
     case launcher::Request::doctor:
       return print(printable(launcher::doctor_text(launcher::examine(launcher::look_at_machine(
                                  environment, launcher::machine_probes(), user))),
@@ -280,8 +281,8 @@ int main(int argc, char** argv) {
       break;
   }
 
-  if (options->request == launcher::Request::run && !options->report_file.empty()) {
-    if (const auto error = empty_report(options->report_file)) return fail(*error);
+  if (options->request == launcher::Request::run && !options->report.file.empty()) {
+    if (const auto error = empty_report(options->report.file)) return fail(*error);
   }
   if (!options->hosts.spelling.empty()) {
     auto launch =

@@ -14,7 +14,7 @@ namespace {
 constexpr int kBeforeKillWaitSeconds = 5;
 
 bool has_address(const LaunchOptions& options) {
-  return options.rdzv_endpoint || !options.master_addr.empty();
+  return options.rendezvous.endpoint || !options.store.master_addr.empty();
 }
 
 class ClusterOptions {
@@ -25,9 +25,9 @@ class ClusterOptions {
   LaunchResult<ClusterChoice> take() {
     LaunchOptions& options = choice_.options;
     const bool is_alone = node_.nodes && node_.nodes->value < 2;
-    if (!options.nodes.given && node_.nodes && !is_alone) take_nodes();
+    if (!options.nodes.count.given && node_.nodes && !is_alone) take_nodes();
     // The number of a process that was started alone says nothing about others.
-    if (options.nodes.max > 1 && !is_alone) {
+    if (options.nodes.count.max > 1 && !is_alone) {
       take_rank();
       take_run_id();
       if (const auto met = take_address(); !met) return met.error();
@@ -44,7 +44,7 @@ class ClusterOptions {
   }
 
   void take_nodes() {
-    NodeCount& nodes = choice_.options.nodes;
+    NodeCount& nodes = choice_.options.nodes.count;
     nodes.min = nodes.max = node_.nodes->value;
     nodes.spelling = fmt::format("{}={}", node_.nodes->variable, nodes.max);
     note("--nnodes", fmt::format("{}", nodes.max), node_.nodes->variable);
@@ -53,17 +53,17 @@ class ClusterOptions {
   /// A node beyond --nnodes is a spare, and gets its rank when it is needed.
   void take_rank() {
     LaunchOptions& options = choice_.options;
-    if (options.node_rank || !node_.node_rank) return;
-    if (node_.node_rank->value >= options.nodes.max) return;
-    options.node_rank = node_.node_rank->value;
-    options.node_rank_spelling =
-        fmt::format("{}={}", node_.node_rank->variable, *options.node_rank);
-    note("--node-rank", fmt::format("{}", *options.node_rank), node_.node_rank->variable);
+    if (options.nodes.rank || !node_.node_rank) return;
+    if (node_.node_rank->value >= options.nodes.count.max) return;
+    options.nodes.rank = node_.node_rank->value;
+    options.nodes.rank_spelling =
+        fmt::format("{}={}", node_.node_rank->variable, *options.nodes.rank);
+    note("--node-rank", fmt::format("{}", *options.nodes.rank), node_.node_rank->variable);
   }
 
   void take_run_id() {
-    if (choice_.options.run_id || !node_.run_id) return;
-    choice_.options.run_id = node_.run_id->value;
+    if (choice_.options.rendezvous.run_id || !node_.run_id) return;
+    choice_.options.rendezvous.run_id = node_.run_id->value;
     note("--rdzv-id", node_.run_id->value, node_.run_id->variable);
   }
 
@@ -71,7 +71,7 @@ class ClusterOptions {
     LaunchOptions& options = choice_.options;
     if (has_address(options)) {
       // Its machine serves the rendezvous, which need not be that of node rank 0.
-      if (options.rdzv_endpoint && node_.node_rank) take_backend();
+      if (options.rendezvous.endpoint && node_.node_rank) take_backend();
       return {};
     }
     if (meets_over_etcd(options)) return {};  // which is none of the nodes
@@ -80,51 +80,53 @@ class ClusterOptions {
       return usage_error(
           fmt::format("{}: the nodes need an address where they meet, which {} does not give; add "
                       "{}",
-                      options.nodes.spelling, node_.scheduler, node_.endpoint_advice));
+                      options.nodes.count.spelling, node_.scheduler, node_.endpoint_advice));
     }
     const FromVariable<std::string>& host = *node_.first_host;
-    const bool is_static = options.rdzv_backend_given && options.rdzv_backend == "static";
-    if (node_.master_port || is_static || (options.master_port && !options.rdzv_backend_given)) {
-      options.master_addr = host.value;
+    const bool is_static =
+        options.rendezvous.backend_given && options.rendezvous.backend == "static";
+    if (node_.master_port || is_static ||
+        (options.store.master_port && !options.rendezvous.backend_given)) {
+      options.store.master_addr = host.value;
       note("--master-addr", host.value, host.variable);
-      if (!options.master_port && node_.master_port) {
-        options.master_port = node_.master_port->value;
+      if (!options.store.master_port && node_.master_port) {
+        options.store.master_port = node_.master_port->value;
         note("--master-port", fmt::format("{}", node_.master_port->value),
              node_.master_port->variable);
       }
       return {};
     }
     take_backend();
-    if (node_.rank0_is_first_host && node_.node_rank && options.run_id) {
-      choice_.use.ports = port_candidates(*options.run_id, options.ports);
+    if (node_.rank0_is_first_host && node_.node_rank && options.rendezvous.run_id) {
+      choice_.use.ports = port_candidates(*options.rendezvous.run_id, options.store.ports);
       choice_.use.is_first_host = node_.node_rank->value == 0;
-      options.rdzv_endpoint = Endpoint(host.value, choice_.use.ports.front());
+      options.rendezvous.endpoint = Endpoint(host.value, choice_.use.ports.front());
     } else {
-      options.rdzv_endpoint = Endpoint(host.value, std::nullopt);
+      options.rendezvous.endpoint = Endpoint(host.value, std::nullopt);
     }
-    note("--rdzv-endpoint", to_string(*options.rdzv_endpoint), host.variable);
+    note("--rdzv-endpoint", to_string(*options.rendezvous.endpoint), host.variable);
     return {};
   }
 
   /// The scheduler's nodes have the same command line, as c10d wants it.
   void take_backend() {
-    if (choice_.options.rdzv_backend_given) return;
-    choice_.options.rdzv_backend = "c10d";
+    if (choice_.options.rendezvous.backend_given) return;
+    choice_.options.rendezvous.backend = "c10d";
   }
 
   void take_workers() {
     LaunchOptions& options = choice_.options;
-    if (options.processes.given || options.gpus.given || !node_.workers) return;
-    options.processes.number = node_.workers->value;
+    if (options.workers.processes.given || options.devices.gpus.given || !node_.workers) return;
+    options.workers.processes.number = node_.workers->value;
     note("--nproc-per-node", fmt::format("{}", node_.workers->value), node_.workers->variable);
   }
 
   void take_grace_period() {
     LaunchOptions& options = choice_.options;
-    if (options.grace_period_given || !node_.kill_wait_seconds) return;
+    if (options.failures.grace_period_given || !node_.kill_wait_seconds) return;
     const std::chrono::seconds most(*node_.kill_wait_seconds - kBeforeKillWaitSeconds);
-    if (options.stop.grace_period <= most) return;
-    options.stop.grace_period = most;
+    if (options.failures.stop.grace_period <= most) return;
+    options.failures.stop.grace_period = most;
     note("--grace-period", fmt::format("{}", most.count()),
          fmt::format("less than {}'s KillWait", node_.scheduler));
   }
@@ -137,14 +139,15 @@ class ClusterOptions {
 
 LaunchResult<ClusterChoice> with_cluster(LaunchOptions options, const Environment& environment) {
   // Hosts of a launcher have been told all that they need.
-  if (options.standalone || options.ssh_node) return ClusterChoice{std::move(options), {}};
+  if (options.nodes.standalone || options.ssh_node) return ClusterChoice{std::move(options), {}};
   const auto node = cluster_node(environment);
-  const bool has_all = options.nodes.given && (options.nodes.max == 1 || has_address(options));
+  const bool has_all =
+      options.nodes.count.given && (options.nodes.count.max == 1 || has_address(options));
   if (!node) {
     if (!has_all) return node.error();
     return ClusterChoice{std::move(options), {}};
   }
-  const bool is_told_nodes = options.nodes.given;
+  const bool is_told_nodes = options.nodes.count.given;
   if (!node->scheduler.empty()) return ClusterOptions(std::move(options), *node).take();
   ClusterChoice choice{std::move(options), {}};
   if (!is_told_nodes) choice.use.hint = node->hint;

@@ -114,9 +114,10 @@ LaunchResult<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
 /// Everything about signals and how long is waited behind them.
 LaunchResult<void> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
                                  LaunchOptions& options) {
-  options.stop.grace_period = parsed.seconds("grace-period").value_or(options.stop.grace_period);
-  options.grace_period_given = parsed.given("grace-period");
-  options.stop.kill_timeout = parsed.seconds("kill-timeout").value_or(options.stop.kill_timeout);
+  machine::StopSettings& stop = options.failures.stop;
+  stop.grace_period = parsed.seconds("grace-period").value_or(stop.grace_period);
+  options.failures.grace_period_given = parsed.given("grace-period");
+  stop.kill_timeout = parsed.seconds("kill-timeout").value_or(stop.kill_timeout);
   if (!parsed.given("grace-period")) {
     // torchrun's second variable for the same thing.
     if (const auto variable = lookup(environment, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")) {
@@ -125,8 +126,8 @@ LaunchResult<void> take_stopping(const ParsedCommandLine& parsed, const Environm
         return usage_error("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=" + *variable +
                            ": expected a number of seconds, 0 or at least 0.001");
       }
-      options.stop.grace_period = *seconds;
-      options.grace_period_given = true;
+      stop.grace_period = *seconds;
+      options.failures.grace_period_given = true;
     }
   }
   auto signals =
@@ -141,74 +142,109 @@ LaunchResult<void> take_stopping(const ParsedCommandLine& parsed, const Environm
                        ": no signal is left that could end the job; the usual ones are "
                        "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
   }
-  options.stop.signals = std::move(signals.signals);
+  stop.signals = std::move(signals.signals);
   auto forward = parse_signals(parsed.text("forward-signals"), parsed.spelling("forward-signals"));
   options.warnings.insert(options.warnings.end(), forward.warnings.begin(), forward.warnings.end());
   for (const int signal : forward.signals) {
-    if (std::find(options.stop.signals.begin(), options.stop.signals.end(), signal) !=
-        options.stop.signals.end()) {
+    if (std::find(stop.signals.begin(), stop.signals.end(), signal) != stop.signals.end()) {
       return usage_error(
           parsed.spelling("forward-signals") +
           ": a signal cannot both end the job and only be passed on; leave it out of "
           "--signals-to-handle (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)");
     }
   }
-  options.stop.forward_signals = std::move(forward.signals);
+  stop.forward_signals = std::move(forward.signals);
   return {};
 }
 
-LaunchResult<void> take_chaos(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_chaos(const ParsedCommandLine& parsed, FailuresOptions& failures) {
   if (!parsed.given("chaos")) return {};
   auto plan = parse_chaos(parsed.text("chaos"));
   if (!plan) return plan.error();
-  options.chaos = std::move(*plan);
+  failures.chaos = std::move(*plan);
   return {};
 }
 
-LaunchResult<void> take_preflight(const ParsedCommandLine& parsed, LaunchOptions& options) {
-  options.preflight = parsed.text("preflight");
-  options.preflight_timeout =
-      parsed.seconds("preflight-timeout").value_or(options.preflight_timeout);
-  if (parsed.given("preflight") && trimmed(options.preflight).empty())
+LaunchResult<void> take_preflight(const ParsedCommandLine& parsed, FailuresOptions& failures) {
+  failures.preflight = parsed.text("preflight");
+  failures.preflight_timeout =
+      parsed.seconds("preflight-timeout").value_or(failures.preflight_timeout);
+  if (parsed.given("preflight") && trimmed(failures.preflight).empty())
     return usage_error(parsed.spelling("preflight") +
                        ": expected a command, as in --preflight=nvidia-smi");
-  if (options.preflight_timeout.count() == 0)
+  if (failures.preflight_timeout.count() == 0)
     return usage_error(parsed.spelling("preflight-timeout") +
                        ": no command ends within 0 s; without --preflight there is no check");
   return {};
 }
 
-LaunchResult<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
+LaunchResult<void> take_restarts(const ParsedCommandLine& parsed, proto::RestartSettings& restart) {
   const auto restarts = parsed.integer_up_to("max-restarts", kMaxRestartsMax);
   if (!restarts) return restarts.error();
-  options.restart.max_restarts = *restarts;
-  options.restart.window = parsed.seconds("restart-window").value_or(std::chrono::milliseconds(0));
+  restart.max_restarts = *restarts;
+  restart.window = parsed.seconds("restart-window").value_or(std::chrono::milliseconds(0));
   const auto delay = parsed.seconds("restart-delay");
-  options.restart.back_off = delay.value_or(rdzv::kAutoBackOff);
-  if (!delay) options.restart.back_off_max = rdzv::kAutoBackOffMax;
-  options.restart.minimum_uptime =
-      parsed.seconds("min-uptime").value_or(std::chrono::milliseconds(0));
+  restart.back_off = delay.value_or(rdzv::kAutoBackOff);
+  if (!delay) restart.back_off_max = rdzv::kAutoBackOffMax;
+  restart.minimum_uptime = parsed.seconds("min-uptime").value_or(std::chrono::milliseconds(0));
   if (const std::string codes = parsed.text("no-restart-on"); codes != "none") {
-    options.restart.no_restart_codes = parse_indexes(codes).value_or(std::vector<int>{});
-    for (const int code : options.restart.no_restart_codes) {
+    restart.no_restart_codes = parse_indexes(codes).value_or(std::vector<int>{});
+    for (const int code : restart.no_restart_codes) {
       if (code < 1 || code > kExitCodeMax)
         return usage_error(parsed.spelling("no-restart-on") +
                            ": exit codes of failures are 1 to 255");
     }
   }
-  options.exit_code_rule = choice<ExitCodeRule>(parsed, "exit-code");
-  options.report_file = parsed.text("report");
-  if (parsed.given("report") && options.report_file.empty())
+  return {};
+}
+
+LaunchResult<void> take_report(const ParsedCommandLine& parsed, ReportOptions& report) {
+  report.exit_code_rule = choice<ExitCodeRule>(parsed, "exit-code");
+  report.file = parsed.text("report");
+  if (parsed.given("report") && report.file.empty())
     return usage_error(parsed.spelling("report") + ": expected a file");
-  if (options.report_file == "-") options.report_file = "/dev/stdout";
-  options.watch.progress_timeout =
-      parsed.seconds("progress-timeout").value_or(options.watch.progress_timeout);
-  options.watch.kernel_timeout =
-      parsed.seconds("uninterruptible-timeout").value_or(options.watch.kernel_timeout);
-  options.watch.log_timeout = parsed.seconds("log-timeout").value_or(options.watch.log_timeout);
-  options.watch.on_silence = choice<OnSilence>(parsed, "on-silence");
-  if (options.watch.on_silence == OnSilence::restart && options.watch.log_timeout.count() == 0)
+  if (report.file == "-") report.file = "/dev/stdout";
+  return {};
+}
+
+LaunchResult<void> take_watches(const ParsedCommandLine& parsed, agent::WatchSettings& watch) {
+  watch.progress_timeout = parsed.seconds("progress-timeout").value_or(watch.progress_timeout);
+  watch.kernel_timeout = parsed.seconds("uninterruptible-timeout").value_or(watch.kernel_timeout);
+  watch.log_timeout = parsed.seconds("log-timeout").value_or(watch.log_timeout);
+  watch.on_silence = choice<OnSilence>(parsed, "on-silence");
+  if (watch.on_silence == OnSilence::restart && watch.log_timeout.count() == 0)
     return usage_error("--on-silence=restart needs --log-timeout=SECONDS");
+  return {};
+}
+
+LaunchResult<void> take_workers(const ParsedCommandLine& parsed, WorkersOptions& workers) {
+  const auto processes = process_count(parsed);
+  if (!processes) return processes.error();
+  workers.processes = *processes;
+  workers.role = parsed.text("role");
+  const auto threads = omp_threads(parsed);
+  if (!threads) return threads.error();
+  workers.omp_threads = *threads;
+  if (parsed.given("numa-binding"))
+    workers.numa_binding = choice<machine::NumaBinding>(parsed, "numa-binding");
+  return {};
+}
+
+void take_devices(const ParsedCommandLine& parsed, DevicesOptions& devices) {
+  devices.gpus = gpu_selection(parsed);
+  devices.virtual_local_rank = parsed.flag("virtual-local-rank");
+  devices.gpu_visibility = devices.virtual_local_rank
+                               ? GpuVisibility::own
+                               : choice<GpuVisibility>(parsed, "gpu-visibility");
+}
+
+LaunchResult<void> take_output(const ParsedCommandLine& parsed, const Environment& environment,
+                               OutputOptions& output) {
+  if (parsed.given("output")) output.mode = choice<OutputMode>(parsed, "output");
+  output.standard_input = choice<StdinMode>(parsed, "stdin");
+  auto logs = log_options(parsed, environment);
+  if (!logs) return logs.error();
+  output.logs = std::move(*logs);
   return {};
 }
 
@@ -223,24 +259,31 @@ LaunchError missing_program(const std::string& taken) {
 }
 
 LaunchResult<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  ProgramOptions& program = options.program;
+  program.module = parsed.flag("module");
+  program.no_python = parsed.flag("no-python");
+  program.run_path = parsed.flag("run-path");
+  program.local_rank_argument = parsed.flag("use-env")
+                                    ? LocalRankArgument::none
+                                    : choice<LocalRankArgument>(parsed, "local-rank-argument");
   if (parsed.program->empty()) {
     return usage_error("PROGRAM is an empty text: was a shell variable not set?");
   }
-  if (options.module && options.no_python) {
+  if (program.module && program.no_python) {
     return usage_error(
         "--module (-m) and --no-python exclude each other: a module runs under Python; leave one "
         "out");
   }
-  if (options.run_path && options.module) {
+  if (program.run_path && program.module) {
     return usage_error("--run-path and --module (-m) exclude each other; leave one out");
   }
-  if (auto launcher = launcher_as_program(*parsed.program, parsed.arguments, options.module);
+  if (auto launcher = launcher_as_program(*parsed.program, parsed.arguments, program.module);
       !launcher.empty())
     return usage_error(launcher);
-  options.program = *parsed.program;
-  options.arguments = parsed.arguments;
-  if (options.program == kDoctor && !options.module && !options.run_path) {
-    if (!options.arguments.empty())
+  program.name = *parsed.program;
+  program.arguments = parsed.arguments;
+  if (program.name == kDoctor && !program.module && !program.run_path) {
+    if (!program.arguments.empty())
       return usage_error("doctor takes no arguments (for a program of that name type ./doctor)");
     options.request = Request::doctor;
   }
@@ -253,11 +296,11 @@ LaunchResult<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
                                            const Environment& environment) {
   LaunchOptions options;
   options.request = request_of(parsed);
-  options.help_topic = parsed.text("help");
-  if (parsed.ended_by == RowRef("help") && options.help_topic.empty())
-    options.word_behind_help = parsed.word_behind_end;
-  options.man_format = parsed.text("man");
-  options.completion_shell = parsed.text("completion");
+  options.texts.topic = parsed.text("help");
+  if (parsed.ended_by == RowRef("help") && options.texts.topic.empty())
+    options.texts.word_behind = parsed.word_behind_end;
+  options.texts.man_format = parsed.text("man");
+  options.texts.completion_shell = parsed.text("completion");
   options.warnings = parsed.warnings;
   if (parsed.ended_by) return options;
   if (const auto beside = beside_make_secret(parsed); !beside.empty())
@@ -269,40 +312,18 @@ LaunchResult<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
 
   if (const auto taken = take_rendezvous(parsed, options); !taken) return taken.error();
   if (const auto taken = take_hosts(parsed, options); !taken) return taken.error();
-  const auto processes = process_count(parsed);
-  if (!processes) return processes.error();
-  options.processes = *processes;
-  options.role = parsed.text("role");
-
-  const auto threads = omp_threads(parsed);
-  if (!threads) return threads.error();
-  options.omp_threads = *threads;
-  if (parsed.given("numa-binding"))
-    options.numa_binding = choice<machine::NumaBinding>(parsed, "numa-binding");
-
-  options.module = parsed.flag("module");
-  options.no_python = parsed.flag("no-python");
-  options.run_path = parsed.flag("run-path");
-  options.local_rank_argument = parsed.flag("use-env")
-                                    ? LocalRankArgument::none
-                                    : choice<LocalRankArgument>(parsed, "local-rank-argument");
-
-  options.gpus = gpu_selection(parsed);
-  options.virtual_local_rank = parsed.flag("virtual-local-rank");
-  options.gpu_visibility = options.virtual_local_rank
-                               ? GpuVisibility::own
-                               : choice<GpuVisibility>(parsed, "gpu-visibility");
-  if (parsed.given("output")) options.output = choice<OutputMode>(parsed, "output");
-  options.standard_input = choice<StdinMode>(parsed, "stdin");
-  auto logs = log_options(parsed, environment);
-  if (!logs) return logs.error();
-  options.logs = std::move(*logs);
-
-  if (const auto taken = take_restarts(parsed, options); !taken) return taken.error();
+  if (const auto taken = take_workers(parsed, options.workers); !taken) return taken.error();
+  take_devices(parsed, options.devices);
+  if (const auto taken = take_output(parsed, environment, options.output); !taken)
+    return taken.error();
+  if (const auto taken = take_restarts(parsed, options.failures.restart); !taken)
+    return taken.error();
+  if (const auto taken = take_report(parsed, options.report); !taken) return taken.error();
+  if (const auto taken = take_watches(parsed, options.failures.watch); !taken) return taken.error();
   if (const auto taken = take_stopping(parsed, environment, options); !taken) return taken.error();
-  if (const auto taken = take_chaos(parsed, options); !taken) return taken.error();
-  if (const auto taken = take_preflight(parsed, options); !taken) return taken.error();
-  options.containment = choice<Containment>(parsed, "contain");
+  if (const auto taken = take_chaos(parsed, options.failures); !taken) return taken.error();
+  if (const auto taken = take_preflight(parsed, options.failures); !taken) return taken.error();
+  options.failures.containment = choice<Containment>(parsed, "contain");
   options.log_level = log_level(parsed, environment);
   const auto idle = options_without_effect(parsed, options);
   options.warnings.insert(options.warnings.end(), idle.begin(), idle.end());

@@ -93,6 +93,96 @@ struct PortBounds {
   std::uint16_t last = 0;
 };
 
+/// Which text is asked for, for the requests that print one.
+struct TextsOptions {
+  std::string topic;             ///< of the help; empty: all
+  std::string word_behind;       ///< the next word, if it is no option: it may be a topic
+  std::string man_format;        ///< roff or markdown
+  std::string completion_shell;  ///< bash, zsh, fish or tcsh
+};
+
+struct WorkersOptions {
+  ProcessCount processes;
+  std::string role = "default";
+  OmpThreads omp_threads;
+  std::optional<machine::NumaBinding> numa_binding;
+};
+
+/// PROGRAM, and how it is run.
+struct ProgramOptions {
+  std::string name;
+  std::vector<std::string> arguments;  ///< untouched: never looked at
+  bool module = false;                 ///< it is a Python module
+  bool no_python = false;              ///< never run it under Python
+  bool run_path = false;               ///< it is a Python file, whatever its name
+  LocalRankArgument local_rank_argument = LocalRankArgument::automatic;
+};
+
+struct DevicesOptions {
+  GpuSelection gpus;
+  GpuVisibility gpu_visibility = GpuVisibility::all;
+  bool virtual_local_rank = false;  ///< LOCAL_RANK is 0 everywhere; gpu_visibility is own then
+};
+
+struct OutputOptions {
+  std::optional<OutputMode> mode;  ///< empty: chosen by the number of workers
+  StdinMode standard_input = StdinMode::rank0;
+  LogOptions logs;
+};
+
+/// What counts as a failure, what follows one, and how workers are stopped.
+struct FailuresOptions {
+  proto::RestartSettings restart;
+  agent::WatchSettings watch;
+  machine::StopSettings stop;
+  bool grace_period_given = false;
+  Containment containment = Containment::automatic;
+  std::string preflight;  ///< empty: not given
+  std::chrono::milliseconds preflight_timeout = std::chrono::minutes(5);
+  std::optional<agent::ChaosPlan> chaos;
+};
+
+struct ReportOptions {
+  std::string file;  ///< empty: not given
+  ExitCodeRule exit_code_rule = ExitCodeRule::first;
+};
+
+/// Which nodes take part, and which of them this one is.
+struct NodesOptions {
+  NodeCount count;
+  std::optional<int> rank;    ///< empty: not given
+  std::string rank_spelling;  ///< as typed, with the value
+  std::optional<int> max_changes;
+  std::optional<std::chrono::milliseconds> grow_delay = std::chrono::seconds(5);  ///< empty: never
+  bool standalone = false;
+  std::string local_addr;  ///< empty: not given
+};
+
+/// Where the nodes meet, and by what they know each other.
+struct RendezvousOptions {
+  std::string backend = "static";
+  bool backend_given = false;
+  std::optional<std::string> run_id;     ///< empty: not given
+  std::optional<Endpoint> endpoint;      ///< empty: not given
+  std::vector<Endpoint> more_endpoints;  ///< of several rdzvd, behind the first one
+  RdzvConf conf;
+  RdzvAuth auth = RdzvAuth::automatic;
+  std::string secret_file;  ///< empty: not given
+  bool tls = false;         ///< also true with a file of authorities
+  std::string tls_ca;       ///< empty: the key comes from the secret
+  std::string tls_cert;     ///< empty: this node has no certificate
+  std::string tls_key;      ///< empty: this node has no certificate
+};
+
+/// The workers' store, and the ports on which this node listens.
+struct StoreOptions {
+  std::string master_addr;                   ///< empty: not given
+  std::optional<std::uint16_t> master_port;  ///< empty: not given
+  std::optional<PortBounds> ports;           ///< empty: any
+  WorkerStore host = WorkerStore::agent;
+  agent::StoreUsers users;
+};
+
 /// The job runs on other hosts, and this ddprun is their launcher.
 struct HostsOptions {
   std::string list;         ///< --hosts; empty: not given
@@ -115,68 +205,21 @@ struct SshNode {
   bool stderr_is_terminal = false;
 };
 
+/// The command line, a group for each subject.
 struct LaunchOptions {
   Request request = Request::run;
-  std::string help_topic;        ///< for Request::help; empty: all
-  std::string word_behind_help;  ///< the next word, if it is no option: it may be a topic
-  std::string man_format;        ///< roff or markdown, for Request::man_page
-  std::string completion_shell;  ///< bash, zsh, fish or tcsh, for Request::completion
-
-  ProcessCount processes;
-  OmpThreads omp_threads;
-  std::optional<machine::NumaBinding> numa_binding;
-  proto::RestartSettings restart;
-  ExitCodeRule exit_code_rule = ExitCodeRule::first;
-  std::string report_file;  ///< empty: not given
-  agent::WatchSettings watch;
-  std::optional<agent::ChaosPlan> chaos;  ///< --chaos
-  std::string preflight;                  ///< empty: not given
-  std::chrono::milliseconds preflight_timeout = std::chrono::minutes(5);
-  std::string role = "default";
-
-  NodeCount nodes;
-  std::optional<int> node_rank;    ///< empty: not given
-  std::string node_rank_spelling;  ///< as typed, with the value
-  std::optional<int> max_node_changes;
-  std::optional<std::chrono::milliseconds> grow_delay = std::chrono::seconds(5);  ///< empty: never
-  bool standalone = false;
-  std::string master_addr;                   ///< empty: not given
-  std::optional<std::uint16_t> master_port;  ///< empty: not given
-  std::optional<std::string> run_id;         ///< empty: not given
-  std::string local_addr;                    ///< empty: not given
-  std::string rdzv_backend = "static";
-  bool rdzv_backend_given = false;
-  std::optional<Endpoint> rdzv_endpoint;  ///< empty: not given
-  std::vector<Endpoint> more_endpoints;   ///< of several rdzvd, behind the first one
-  RdzvConf rdzv_conf;
-  RdzvAuth rdzv_auth = RdzvAuth::automatic;
-  std::string secret_file;          ///< empty: not given
-  bool rdzv_tls = false;            ///< also true with a file of authorities
-  std::string rdzv_tls_ca;          ///< empty: the key comes from the secret
-  std::string rdzv_tls_cert;        ///< empty: this node has no certificate
-  std::string rdzv_tls_key;         ///< empty: likewise
-  std::optional<PortBounds> ports;  ///< empty: any
-  WorkerStore worker_store = WorkerStore::agent;
-  Containment containment = Containment::automatic;
-  agent::StoreUsers store_users;
+  TextsOptions texts;
+  WorkersOptions workers;
+  ProgramOptions program;
+  DevicesOptions devices;
+  OutputOptions output;
+  FailuresOptions failures;
+  ReportOptions report;
+  NodesOptions nodes;
+  RendezvousOptions rendezvous;
+  StoreOptions store;
   HostsOptions hosts;
   std::optional<SshNode> ssh_node;  ///< set by the launcher, by no option
-
-  bool module = false;     ///< PROGRAM is a Python module
-  bool no_python = false;  ///< never run PROGRAM under Python
-  bool run_path = false;   ///< PROGRAM is a Python file, whatever its name
-  LocalRankArgument local_rank_argument = LocalRankArgument::automatic;
-  std::string program;
-  std::vector<std::string> arguments;  ///< untouched: never looked at
-
-  GpuSelection gpus;
-  GpuVisibility gpu_visibility = GpuVisibility::all;
-  bool virtual_local_rank = false;   ///< LOCAL_RANK is 0 everywhere; gpu_visibility is own then
-  std::optional<OutputMode> output;  ///< empty: chosen by the number of workers
-  StdinMode standard_input = StdinMode::rank0;
-  LogOptions logs;
-  machine::StopSettings stop;
-  bool grace_period_given = false;
   LogLevel log_level = LogLevel::warning;
 
   /// Warnings to print once on stderr before anything starts: options without effect, empty
@@ -186,7 +229,7 @@ struct LaunchOptions {
 
 /// The nodes of the job meet over an etcd that runs elsewhere.
 [[nodiscard]] inline bool meets_over_etcd(const LaunchOptions& options) {
-  return options.rdzv_backend == "etcd" || options.rdzv_backend == "etcd-v2";
+  return options.rendezvous.backend == "etcd" || options.rendezvous.backend == "etcd-v2";
 }
 
 /// Checks what no single row can check and gives the values their types.

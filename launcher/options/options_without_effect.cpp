@@ -23,18 +23,19 @@ struct OptionWithNeed {
 std::vector<std::string> options_without_effect(const ParsedCommandLine& parsed,
                                                 const LaunchOptions& options) {
   const bool several_nodes =
-      !options.hosts.spelling.empty() || (options.nodes.max > 1 && !options.standalone);
+      !options.hosts.spelling.empty() || (options.nodes.count.max > 1 && !options.nodes.standalone);
   // A node that is lost restarts the others, whatever --max-restarts is.
   const Need restarts{"nothing is restarted without --max-restarts=N",
-                      options.restart.max_restarts > 0 || several_nodes};
+                      options.failures.restart.max_restarts > 0 || several_nodes};
   const Need nodes{"the job has one node", several_nodes};
   const Need log_timeout{"no silence is looked for without --log-timeout=SECONDS",
-                         options.watch.log_timeout.count() > 0};
+                         options.failures.watch.log_timeout.count() > 0};
   const Need log_size{"log files have no limit without --log-max-size=SIZE",
-                      options.logs.lines.rotation.bytes_max > 0};
+                      options.output.logs.lines.rotation.bytes_max > 0};
   const Need log_files{"no output goes to files without --redirects or --tee",
-                       !options.logs.redirects.empty() || !options.logs.tee.empty()};
-  const Need preflight{"no check runs without --preflight=COMMAND", !options.preflight.empty()};
+                       !options.output.logs.redirects.empty() || !options.output.logs.tee.empty()};
+  const Need preflight{"no check runs without --preflight=COMMAND",
+                       !options.failures.preflight.empty()};
   const std::array<OptionWithNeed, 14> all{{
       {"restart-window", restarts},
       {"restart-delay", restarts},

@@ -40,8 +40,8 @@ LaunchResult<void> take_nodes(const ParsedCommandLine& parsed, LaunchOptions& op
   if (*most > kNodesMax)
     return usage_error(spelling + ": at most " + std::to_string(kNodesMax) + " is possible");
   if (const auto checked = check_ips(parsed); !checked) return checked.error();
-  options.nodes = {static_cast<int>(*least), static_cast<int>(*most), spelling,
-                   parsed.given("nnodes")};
+  options.nodes.count = {static_cast<int>(*least), static_cast<int>(*most), spelling,
+                         parsed.given("nnodes")};
 
   const auto rank = parsed.integer_up_to("node-rank", kNodesMax);
   if (!rank) return rank.error();
@@ -50,13 +50,13 @@ LaunchResult<void> take_nodes(const ParsedCommandLine& parsed, LaunchOptions& op
                        ": a job of one node has only node rank 0; leave it out, or give "
                        "--nnodes=N");
   }
-  if (parsed.given("node-rank")) options.node_rank = *rank;
-  options.node_rank_spelling = parsed.spelling("node-rank");
+  if (parsed.given("node-rank")) options.nodes.rank = *rank;
+  options.nodes.rank_spelling = parsed.spelling("node-rank");
 
   const auto changes = parsed.integer_up_to("max-node-changes", kNodeChangesMax);
   if (!changes) return changes.error();
-  if (parsed.given("max-node-changes")) options.max_node_changes = *changes;
-  options.grow_delay = parsed.seconds("grow-delay");
+  if (parsed.given("max-node-changes")) options.nodes.max_changes = *changes;
+  options.nodes.grow_delay = parsed.seconds("grow-delay");
   return {};
 }
 
@@ -74,7 +74,7 @@ LaunchResult<void> take_ports(const ParsedCommandLine& parsed, LaunchOptions& op
   if (parsed.given("master-port")) {
     const auto port = parsed.integer_up_to("master-port", kPortMax);
     if (!port) return port.error();
-    options.master_port = static_cast<std::uint16_t>(*port);
+    options.store.master_port = static_cast<std::uint16_t>(*port);
   }
   if (!parsed.given("port-range")) return {};
   const std::string text = parsed.text("port-range");
@@ -86,7 +86,7 @@ LaunchResult<void> take_ports(const ParsedCommandLine& parsed, LaunchOptions& op
     return usage_error(parsed.spelling("port-range") +
                        ": expected FIRST:LAST, 1 to 65535, as in --port-range=20000:20100");
   }
-  options.ports = {static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
+  options.store.ports = {static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
   return {};
 }
 
@@ -111,29 +111,29 @@ LaunchResult<void> take_endpoints(const ParsedCommandLine& parsed, const std::st
   if (endpoints.size() > kEndpointsMax)
     return usage_error(parsed.spelling("rdzv-endpoint") + ": expected at most " +
                        std::to_string(kEndpointsMax) + " endpoints");
-  if (endpoints.size() > 1 && options.rdzv_backend == "static")
+  if (endpoints.size() > 1 && options.rendezvous.backend == "static")
     return usage_error(
         parsed.spelling("rdzv-endpoint") +
         ": several endpoints are those of several rdzvd; add --rdzv-backend=c10d (or etcd, "
         "if they are members of etcd)");
-  options.rdzv_endpoint = std::move(endpoints.front());
-  options.more_endpoints.assign(std::make_move_iterator(endpoints.begin() + 1),
-                                std::make_move_iterator(endpoints.end()));
+  options.rendezvous.endpoint = std::move(endpoints.front());
+  options.rendezvous.more_endpoints.assign(std::make_move_iterator(endpoints.begin() + 1),
+                                           std::make_move_iterator(endpoints.end()));
   return {};
 }
 
 LaunchResult<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
-  options.standalone = parsed.flag("standalone");
-  options.master_addr = parsed.text("master-addr");
-  options.local_addr = parsed.text("local-addr");
+  options.nodes.standalone = parsed.flag("standalone");
+  options.store.master_addr = parsed.text("master-addr");
+  options.nodes.local_addr = parsed.text("local-addr");
   // torchrun's own default is the text `none`, and scripts pass it on.
   const std::string id = parsed.text("rdzv-id");
-  if (!id.empty() && id != "none") options.run_id = id;
+  if (!id.empty() && id != "none") options.rendezvous.run_id = id;
 
-  options.rdzv_backend = parsed.text("rdzv-backend");
-  options.rdzv_backend_given = parsed.given("rdzv-backend");
+  options.rendezvous.backend = parsed.text("rdzv-backend");
+  options.rendezvous.backend_given = parsed.given("rdzv-backend");
   const std::vector<std::string> backends{"static", "c10d", "etcd", "etcd-v2"};
-  if (std::find(backends.begin(), backends.end(), options.rdzv_backend) == backends.end()) {
+  if (std::find(backends.begin(), backends.end(), options.rendezvous.backend) == backends.end()) {
     return usage_error(parsed.spelling("rdzv-backend") + ": expected " + enumerate(backends));
   }
   if (const std::string endpoint = parsed.text("rdzv-endpoint"); !endpoint.empty()) {
@@ -142,31 +142,31 @@ LaunchResult<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOpt
   auto conf = parse_rdzv_conf(parsed.text("rdzv-conf"));
   if (!conf) return conf.error();
   options.warnings.insert(options.warnings.end(), conf->warnings.begin(), conf->warnings.end());
-  options.rdzv_conf = std::move(*conf);
+  options.rendezvous.conf = std::move(*conf);
   return {};
 }
 
 /// With certificates, each node needs the authorities; a certificate of its own only where one is
 /// asked for.
-LaunchResult<void> take_tls(const ParsedCommandLine& parsed, LaunchOptions& options) {
-  options.rdzv_tls_ca = parsed.text("rdzv-tls-ca");
-  options.rdzv_tls_cert = parsed.text("rdzv-tls-cert");
-  options.rdzv_tls_key = parsed.text("rdzv-tls-key");
-  options.rdzv_tls = parsed.flag("rdzv-tls") || parsed.given("rdzv-tls-ca");
+LaunchResult<void> take_tls(const ParsedCommandLine& parsed, RendezvousOptions& rendezvous) {
+  rendezvous.tls_ca = parsed.text("rdzv-tls-ca");
+  rendezvous.tls_cert = parsed.text("rdzv-tls-cert");
+  rendezvous.tls_key = parsed.text("rdzv-tls-key");
+  rendezvous.tls = parsed.flag("rdzv-tls") || parsed.given("rdzv-tls-ca");
   constexpr std::array<TextRef, 3> kFiles{"rdzv-tls-ca", "rdzv-tls-cert", "rdzv-tls-key"};
   for (const TextRef row : kFiles) {
     if (parsed.given(row) && parsed.text(row).empty())
       return usage_error(parsed.spelling(row) + ": expected a file");
   }
-  const bool has_certificate = !options.rdzv_tls_cert.empty();
-  const bool has_key = !options.rdzv_tls_key.empty();
+  const bool has_certificate = !rendezvous.tls_cert.empty();
+  const bool has_key = !rendezvous.tls_key.empty();
   if (has_certificate && !has_key)
     return usage_error(parsed.spelling("rdzv-tls-cert") +
                        ": the key of that certificate is missing; add --rdzv-tls-key=FILE");
   if (has_key && !has_certificate)
     return usage_error(parsed.spelling("rdzv-tls-key") +
                        ": the certificate of that key is missing; add --rdzv-tls-cert=FILE");
-  if (has_certificate && options.rdzv_tls_ca.empty())
+  if (has_certificate && rendezvous.tls_ca.empty())
     return usage_error(parsed.spelling("rdzv-tls-cert") +
                        ": the authorities that this node trusts are missing; add "
                        "--rdzv-tls-ca=FILE");
@@ -179,13 +179,13 @@ LaunchResult<void> take_rendezvous(const ParsedCommandLine& parsed, LaunchOption
   if (const auto taken = take_nodes(parsed, options); !taken) return taken.error();
   if (const auto taken = take_ports(parsed, options); !taken) return taken.error();
   if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();
-  options.rdzv_auth = choice<RdzvAuth>(parsed, "rdzv-auth");
-  if (const auto taken = take_tls(parsed, options); !taken) return taken.error();
-  options.secret_file = parsed.text("rdzv-secret-file");
-  if (parsed.given("rdzv-secret-file") && options.secret_file.empty())
+  options.rendezvous.auth = choice<RdzvAuth>(parsed, "rdzv-auth");
+  if (const auto taken = take_tls(parsed, options.rendezvous); !taken) return taken.error();
+  options.rendezvous.secret_file = parsed.text("rdzv-secret-file");
+  if (parsed.given("rdzv-secret-file") && options.rendezvous.secret_file.empty())
     return usage_error(parsed.spelling("rdzv-secret-file") + ": expected a file");
-  options.worker_store = choice<WorkerStore>(parsed, "worker-store");
-  options.store_users = store_users(parsed);
+  options.store.host = choice<WorkerStore>(parsed, "worker-store");
+  options.store.users = store_users(parsed);
   return {};
 }
 

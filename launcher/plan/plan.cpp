@@ -35,7 +35,7 @@ LaunchError too_many_workers(int workers, const DevicesPlan& devices) {
 LaunchError too_few_listed(const LaunchOptions& options, int workers, std::size_t listed,
                            const std::string& cuda_visible_devices) {
   const std::string option =
-      options.virtual_local_rank ? "--virtual-local-rank" : "--gpu-visibility=own";
+      options.devices.virtual_local_rank ? "--virtual-local-rank" : "--gpu-visibility=own";
   return usage_error(option + ": " + std::to_string(workers) + " workers want a GPU each, but " +
                      "CUDA_VISIBLE_DEVICES=" + cuda_visible_devices + " names " +
                      std::to_string(listed) + "; use --nproc-per-node=" + std::to_string(listed) +
@@ -47,14 +47,14 @@ machine::GpuDiscovery discover(const LaunchOptions& options, const Environment& 
                                const Probes& probes) {
   using Kind = ProcessCount::Kind;
   machine::GpuDiscovery discovered;
-  if (options.gpus.kind == GpuSelection::Kind::none) return discovered;
-  const ProcessCount& processes = options.processes;
+  if (options.devices.gpus.kind == GpuSelection::Kind::none) return discovered;
+  const ProcessCount& processes = options.workers.processes;
   const bool others_only = processes.kind == Kind::devices && processes.word != "gpu";
-  const bool asked_for =
-      processes.kind == Kind::automatic || processes.kind == Kind::devices || options.gpus.given;
+  const bool asked_for = processes.kind == Kind::automatic || processes.kind == Kind::devices ||
+                         options.devices.gpus.given;
   if (!others_only && (asked_for || probes.gpus_likely())) discovered = probes.discover_gpus();
   if (!discovered.gpus.empty()) return discovered;
-  if (!asked_for && options.gpu_visibility != GpuVisibility::own) return discovered;
+  if (!asked_for && options.devices.gpu_visibility != GpuVisibility::own) return discovered;
   machine::GpuDiscovery others = probes.discover_accelerators(processes.word);
   if (!lookup(environment, others.variable) && lookup(environment, others.other_variable))
     others.variable = others.other_variable;
@@ -70,8 +70,8 @@ LaunchResult<WorkersAndDevices> workers_and_devices(const LaunchOptions& options
                                                     const Environment& environment,
                                                     const Probes& probes) {
   using Kind = ProcessCount::Kind;
-  const ProcessCount& processes = options.processes;
-  const bool cpu_job = options.gpus.kind == GpuSelection::Kind::none;
+  const ProcessCount& processes = options.workers.processes;
+  const bool cpu_job = options.devices.gpus.kind == GpuSelection::Kind::none;
   if (cpu_job && processes.kind == Kind::devices) {
     return usage_error("--nproc-per-node=" + processes.word +
                        " and --gpus=none exclude each other; give a number or cpu");
@@ -80,20 +80,21 @@ LaunchResult<WorkersAndDevices> workers_and_devices(const LaunchOptions& options
   const auto variable = lookup(environment, discovered.variable);
 
   WorkersAndDevices result;
-  auto devices = plan_devices(discovered, variable, options.gpus);
+  auto devices = plan_devices(discovered, variable, options.devices.gpus);
   if (!devices) return devices.error();
   result.devices = std::move(*devices);
-  if (options.gpus.kind == GpuSelection::Kind::free) {
+  if (options.devices.gpus.kind == GpuSelection::Kind::free) {
     if (result.devices.chosen.empty())
-      return usage_error(options.gpus.spelling + ": " + no_gpu(discovered, variable));
+      return usage_error(options.devices.gpus.spelling + ": " + no_gpu(discovered, variable));
     const bool counted =
-        options.gpus.count == 0 && processes.given && processes.kind == Kind::number;
-    const int wanted = counted ? processes.number : options.gpus.count;
-    const auto taken = take_free_gpus(discovered, options.gpus, static_cast<std::size_t>(wanted),
-                                      probes.claim_gpus, result.devices);
+        options.devices.gpus.count == 0 && processes.given && processes.kind == Kind::number;
+    const int wanted = counted ? processes.number : options.devices.gpus.count;
+    const auto taken =
+        take_free_gpus(discovered, options.devices.gpus, static_cast<std::size_t>(wanted),
+                       probes.claim_gpus, result.devices);
     if (!taken) return taken.error();
   }
-  if (options.numa_binding) {
+  if (options.workers.numa_binding) {
     for (const std::string& entry : result.devices.chosen)
       result.gpu_addresses.push_back(machine::pci_address_of(discovered, entry));
   }
@@ -107,17 +108,17 @@ LaunchResult<WorkersAndDevices> workers_and_devices(const LaunchOptions& options
     result.workers = gpus;
   } else if (processes.kind != Kind::number) {
     result.workers = probes.logical_cpus();
-  } else if (!processes.given && (options.gpus.kind == GpuSelection::Kind::list ||
-                                  options.gpus.kind == GpuSelection::Kind::free)) {
+  } else if (!processes.given && (options.devices.gpus.kind == GpuSelection::Kind::list ||
+                                  options.devices.gpus.kind == GpuSelection::Kind::free)) {
     result.workers = gpus;  // a list of GPUs asks for a worker on each
   } else {
     result.workers = processes.number;
   }
   const bool wants_gpus =
-      processes.kind != Kind::cpu || options.gpu_visibility == GpuVisibility::own;
+      processes.kind != Kind::cpu || options.devices.gpu_visibility == GpuVisibility::own;
   if (gpus > 0 && result.workers > gpus && wants_gpus)
     return too_many_workers(result.workers, result.devices);
-  if (options.gpu_visibility == GpuVisibility::own && !cpu_job && discovered.gpus.empty() &&
+  if (options.devices.gpu_visibility == GpuVisibility::own && !cpu_job && discovered.gpus.empty() &&
       variable) {
     result.unchecked = unchecked_entries(*variable);
     const auto listed = result.unchecked.size();
@@ -145,12 +146,12 @@ std::optional<std::string> visible_devices(const LaunchOptions& options, const L
                                            const std::optional<std::string>& inherited,
                                            int local_rank) {
   if (!unchecked.empty()) return unchecked[static_cast<std::size_t>(local_rank)];
-  if (options.virtual_local_rank && !plan.devices.cpu_job && plan.devices.chosen.empty() &&
+  if (options.devices.virtual_local_rank && !plan.devices.cpu_job && plan.devices.chosen.empty() &&
       !inherited) {
     return std::to_string(local_rank);
   }
-  return worker_visible_devices(plan.devices, inherited, options.gpus, options.gpu_visibility,
-                                local_rank);
+  return worker_visible_devices(plan.devices, inherited, options.devices.gpus,
+                                options.devices.gpu_visibility, local_rank);
 }
 
 std::vector<std::string> arguments_of(const ProgramChoice& program, int local_rank) {
@@ -163,17 +164,17 @@ std::vector<std::string> arguments_of(const ProgramChoice& program, int local_ra
 /// What the workers execute, and what to say about it.
 LaunchResult<void> plan_program(const LaunchOptions& options, const Environment& environment,
                                 const Probes& probes, LaunchPlan& plan) {
-  const ProgramRequest request{.program = options.program,
-                               .arguments = options.arguments,
-                               .module = options.module,
-                               .no_python = options.no_python,
-                               .python = options.run_path,
+  const ProgramRequest request{.program = options.program.name,
+                               .arguments = options.program.arguments,
+                               .module = options.program.module,
+                               .no_python = options.program.no_python,
+                               .python = options.program.run_path,
                                .executable_folder = probes.executable_folder};
   auto program = resolve_program(request, environment, *probes.files);
   if (!program) return program.error();
   plan.program = std::move(*program);
   if (plan.program.kind != ProgramChoice::Kind::bundled)
-    plan.agent.program.arguments = spelled_as_ours(options.arguments);
+    plan.agent.program.arguments = spelled_as_ours(options.program.arguments);
   if (!plan.program.other_environment.empty() &&
       lookup(environment, "PYTHON_EXEC").value_or("").empty()) {
     plan.notes.push_back("the workers run under " + plan.program.python +
@@ -181,12 +182,13 @@ LaunchResult<void> plan_program(const LaunchOptions& options, const Environment&
                          "; to change that, set PYTHON_EXEC=" +
                          shell_word(plan.program.other_environment + "/bin/python"));
   }
-  if (auto warning = launcher_options_behind(plan.program, options.arguments.size(), *probes.files);
+  if (auto warning =
+          launcher_options_behind(plan.program, options.program.arguments.size(), *probes.files);
       !warning.empty()) {
     plan.warnings.push_back(std::move(warning));
   }
-  if (auto note = add_local_rank_argument(plan.program, options.arguments.size(),
-                                          options.local_rank_argument, *probes.files);
+  if (auto note = add_local_rank_argument(plan.program, options.program.arguments.size(),
+                                          options.program.local_rank_argument, *probes.files);
       !note.empty()) {
     plan.notes.push_back(std::move(note));
   }
@@ -212,7 +214,7 @@ LaunchResult<LaunchPlan> make_plan(const LaunchOptions& given, const Environment
   if (!plan.cluster.hint.empty()) plan.notes.push_back(plan.cluster.hint);
   plan.warnings = options.warnings;
   plan.agent.node_name = options.ssh_node ? options.ssh_node->name : probes.host_name;
-  plan.agent.role = options.role;
+  plan.agent.role = options.workers.role;
   plan.agent.log_level = log_level(options.log_level);
   plan_end_of_job(options, environment, plan);
   plan_rounds(options, environment, plan);
@@ -225,7 +227,7 @@ LaunchResult<LaunchPlan> make_plan(const LaunchOptions& given, const Environment
   plan.devices = std::move(group->devices);
   plan.agent.devices_variable = plan.devices.variable;
   if (!plan.devices.claims.empty())
-    plan.notes.push_back(options.gpus.spelling + ": the job has GPU " +
+    plan.notes.push_back(options.devices.gpus.spelling + ": the job has GPU " +
                          joined(plan.devices.chosen, ","));
   for (const machine::GpuClaim& claim : plan.devices.claims)
     plan.agent.claimed_gpus.push_back(claim.gpu.entry + "=" + claim.gpu.uuid);
@@ -240,7 +242,7 @@ LaunchResult<LaunchPlan> make_plan(const LaunchOptions& given, const Environment
         visible_devices(options, plan, group->unchecked, inherited_devices, rank);
     plan.agent.workers.push_back(std::move(worker));
   }
-  plan.agent.virtual_local_rank = options.virtual_local_rank;
+  plan.agent.virtual_local_rank = options.devices.virtual_local_rank;
   plan_streams(options, probes, plan);
   if (const auto contained = plan_containment(options, probes, plan); !contained)
     return contained.error();

@@ -6,9 +6,9 @@ namespace ddprun::launcher {
 LaunchResult<void> plan_containment(const LaunchOptions& options, const Probes& probes,
                                     LaunchPlan& plan) {
   using machine::ContainmentLevel;
-  plan.warden.cgroup_optional = options.containment == Containment::automatic;
+  plan.warden.cgroup_optional = options.failures.containment == Containment::automatic;
   ContainmentLevel& level = plan.warden.containment;
-  switch (options.containment) {
+  switch (options.failures.containment) {
     case Containment::automatic:
       // Only where it was delegated to us: people who manage the machine see a cgroup.
       level = probes.cgroup_delegated() ? ContainmentLevel::cgroup : ContainmentLevel::tree;
@@ -24,7 +24,7 @@ LaunchResult<void> plan_containment(const LaunchOptions& options, const Probes& 
       break;
   }
   plan.agent.containment = level;
-  if (options.containment != Containment::cgroup || probes.cgroup_possible()) return {};
+  if (options.failures.containment != Containment::cgroup || probes.cgroup_possible()) return {};
   return usage_error(
       "--contain=cgroup: cannot create a cgroup here (needs cgroup version 2, Linux 5.14 or newer, "
       "and "

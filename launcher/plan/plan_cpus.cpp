@@ -11,14 +11,14 @@ namespace {
 void plan_omp_threads(const LaunchOptions& options, const Environment& environment,
                       const Probes& probes, LaunchPlan& plan) {
   const auto workers = static_cast<int>(plan.agent.workers.size());
-  switch (options.omp_threads.kind) {
+  switch (options.workers.omp_threads.kind) {
     case OmpThreads::Kind::number:
       for (agent::WorkerSettings& worker : plan.agent.workers)
-        worker.omp_threads = options.omp_threads.number;
+        worker.omp_threads = options.workers.omp_threads.number;
       return;
     case OmpThreads::Kind::automatic: {
       const int usable = probes.usable_cpus();
-      if (!options.numa_binding) {
+      if (!options.workers.numa_binding) {
         for (agent::WorkerSettings& worker : plan.agent.workers)
           worker.omp_threads = machine::omp_threads(usable, workers);
         return;
@@ -47,8 +47,8 @@ void plan_omp_threads(const LaunchOptions& options, const Environment& environme
 LaunchResult<void> plan_cpus(const LaunchOptions& options, const Environment& environment,
                              const Probes& probes, const std::vector<std::string>& gpus,
                              LaunchPlan& plan) {
-  if (options.numa_binding) {
-    auto sets = machine::place_workers(probes.topology(gpus), *options.numa_binding,
+  if (options.workers.numa_binding) {
+    auto sets = machine::place_workers(probes.topology(gpus), *options.workers.numa_binding,
                                        static_cast<int>(plan.agent.workers.size()), gpus);
     if (!sets) return usage_error("--numa-binding: " + sets.error().message);
     for (std::size_t i = 0; i < plan.agent.workers.size(); ++i)

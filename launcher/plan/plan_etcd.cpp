@@ -24,11 +24,11 @@ constexpr KeyNames kKey{"key", "ssl_cert_key"};
 /// Under the name that the user has typed, or would type.
 LaunchResult<void> take_file(const LaunchOptions& options, const KeyNames& names,
                              rdzv::PemFile& file) {
-  const bool is_v2 = options.rdzv_backend == "etcd-v2";
+  const bool is_v2 = options.rendezvous.backend == "etcd-v2";
   file.option = is_v2 ? names.etcd_v2 : names.etcd;
   const std::string other_name = is_v2 ? names.etcd : names.etcd_v2;
-  const auto path = options.rdzv_conf.value(file.option);
-  const auto other = options.rdzv_conf.value(other_name);
+  const auto path = options.rendezvous.conf.value(file.option);
+  const auto other = options.rendezvous.conf.value(other_name);
   if (path && other && *path != *other)
     return usage_error(kConf + file.option + "=" + *path + " and " + other_name + "=" + *other +
                        " mean the same; leave one out");
@@ -75,7 +75,7 @@ LaunchResult<void> take_https(rdzv::CertificateSettings files, const Probes& pro
 
 LaunchResult<void> take_protocol(const LaunchOptions& options, const Probes& probes,
                                  LaunchPlan& plan, RendezvousSettings& settings) {
-  const std::string typed = options.rdzv_conf.value("protocol").value_or("http");
+  const std::string typed = options.rendezvous.conf.value("protocol").value_or("http");
   const std::string protocol = lower_case(typed);
   if (protocol != "http" && protocol != "https")
     return usage_error(kConf + ("protocol is http or https, not '" + typed + "'"));
@@ -120,17 +120,17 @@ LaunchResult<void> take_user(const RdzvConf& conf, const Probes& probes, LaunchP
 
 LaunchResult<void> plan_etcd(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
                              RendezvousSettings& settings) {
-  if (!options.rdzv_endpoint) {
-    return usage_error("--rdzv-backend=" + options.rdzv_backend +
+  if (!options.rendezvous.endpoint) {
+    return usage_error("--rdzv-backend=" + options.rendezvous.backend +
                        ": the address of etcd is missing; add --rdzv-endpoint=HOST:2379, or "
                        "several members: HOST:2379,HOST:2379,HOST:2379");
   }
-  auto prefix = rdzv::parse_etcd_prefix(options.rdzv_conf.value("etcd_prefix").value_or(""));
+  auto prefix = rdzv::parse_etcd_prefix(options.rendezvous.conf.value("etcd_prefix").value_or(""));
   if (!prefix) return usage_error(kConf + ("etcd_prefix: " + prefix.error()));
   rdzv::EtcdPlace& etcd = settings.etcd.emplace();
   etcd.prefix = std::move(*prefix);
-  etcd.members = options.more_endpoints;
-  etcd.members.insert(etcd.members.begin(), *options.rdzv_endpoint);
+  etcd.members = options.rendezvous.more_endpoints;
+  etcd.members.insert(etcd.members.begin(), *options.rendezvous.endpoint);
   for (Endpoint& member : etcd.members) {
     if (!member.port) member.port = rdzv::kEtcdPort;
     if (member.port == 0)
@@ -138,7 +138,7 @@ LaunchResult<void> plan_etcd(const LaunchOptions& options, const Probes& probes,
   }
   if (const auto taken = take_protocol(options, probes, plan, settings); !taken)
     return taken.error();
-  return take_user(options.rdzv_conf, probes, plan, settings);
+  return take_user(options.rendezvous.conf, probes, plan, settings);
 }
 
 }  // namespace ddprun::launcher

@@ -14,15 +14,15 @@ LaunchResult<void> make_standalone(const LaunchOptions& options, LaunchPlan& pla
   const auto ignore = [&plan](bool given, const char* name) {
     if (given) plan.warnings.push_back(std::string(name) + " is ignored because of --standalone");
   };
-  if (options.nodes.min > 1) {
-    return usage_error(options.nodes.spelling +
+  if (options.nodes.count.min > 1) {
+    return usage_error(options.nodes.count.spelling +
                        " and --standalone exclude each other: a standalone job has one node; "
                        "leave one out");
   }
-  ignore(options.nodes.max > 1, "--nnodes");
-  ignore(options.run_id.has_value(), "--rdzv-id");
-  ignore(!options.master_addr.empty(), "--master-addr");
-  ignore(options.master_port.has_value(), "--master-port");
+  ignore(options.nodes.count.max > 1, "--nnodes");
+  ignore(options.rendezvous.run_id.has_value(), "--rdzv-id");
+  ignore(!options.store.master_addr.empty(), "--master-addr");
+  ignore(options.store.master_port.has_value(), "--master-port");
   plan.agent.run_id.clear();
   plan.agent.master_port = 0;
   plan.agent.master_addr.clear();
@@ -31,16 +31,17 @@ LaunchResult<void> make_standalone(const LaunchOptions& options, LaunchPlan& pla
 
 /// MASTER_ADDR and MASTER_PORT as far as options name them.
 void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
-  plan.agent.master_port = options.master_port.value_or(0);
-  plan.agent.master_addr = options.master_addr;
-  const bool fixed = options.rdzv_backend == "static";
-  if (fixed && options.rdzv_endpoint) {
+  plan.agent.master_port = options.store.master_port.value_or(0);
+  plan.agent.master_addr = options.store.master_addr;
+  const bool fixed = options.rendezvous.backend == "static";
+  if (fixed && options.rendezvous.endpoint) {
     // With the static backend the endpoint wins over --master-addr and --master-port.
-    plan.agent.master_addr = options.rdzv_endpoint->host;
-    if (options.rdzv_endpoint->port) plan.agent.master_port = *options.rdzv_endpoint->port;
+    plan.agent.master_addr = options.rendezvous.endpoint->host;
+    if (options.rendezvous.endpoint->port)
+      plan.agent.master_port = *options.rendezvous.endpoint->port;
   }
   if (meets_over_etcd(options))
-    plan.warnings.push_back("--rdzv-backend=" + options.rdzv_backend +
+    plan.warnings.push_back("--rdzv-backend=" + options.rendezvous.backend +
                             ": a job of one node needs no etcd; the option has no effect");
 }
 
@@ -49,7 +50,7 @@ void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
 std::chrono::milliseconds resolve_limit(const LaunchOptions& options) {
   if (options.request != Request::run) return std::chrono::milliseconds(0);
   for (const char* key : {"read_timeout", "join_timeout", "timeout"}) {
-    if (const auto limit = options.rdzv_conf.seconds(key)) return *limit;
+    if (const auto limit = options.rendezvous.conf.seconds(key)) return *limit;
   }
   return kResolveLimit;
 }
@@ -63,19 +64,20 @@ std::optional<std::string> numeric_address(const std::string& host, const Probes
 
 LaunchResult<void> plan_meeting_point(const LaunchOptions& options, const Environment& environment,
                                       const Probes& probes, LaunchPlan& plan) {
-  plan.agent.agent_store = options.worker_store == WorkerStore::agent;
-  plan.agent.store_users = options.store_users;
-  if (options.ports) plan.agent.ports = {options.ports->first, options.ports->last};
+  plan.agent.agent_store = options.store.host == WorkerStore::agent;
+  plan.agent.store_users = options.store.users;
+  if (options.store.ports)
+    plan.agent.ports = {options.store.ports->first, options.store.ports->last};
   // A launcher's only host has a lease, too.
-  if ((options.nodes.max > 1 && !options.standalone) || options.ssh_node)
+  if ((options.nodes.count.max > 1 && !options.nodes.standalone) || options.ssh_node)
     return plan_rendezvous(options, environment, probes, plan);
 
-  plan.agent.run_id = options.run_id.value_or("");
+  plan.agent.run_id = options.rendezvous.run_id.value_or("");
   name_meeting_point(options, plan);
-  if (options.standalone) {
+  if (options.nodes.standalone) {
     if (const auto alone = make_standalone(options, plan); !alone) return alone.error();
   }
-  if (plan.agent.master_addr.empty()) plan.agent.master_addr = options.local_addr;
+  if (plan.agent.master_addr.empty()) plan.agent.master_addr = options.nodes.local_addr;
   if (plan.agent.run_id.empty()) plan.agent.run_id = probes.new_run_id();
 
   std::string& host = plan.agent.master_addr;

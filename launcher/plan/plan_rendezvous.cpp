@@ -46,12 +46,13 @@ LaunchError no_address(const Given& given) {
   const LaunchOptions& options = given.options;
   const bool has_variable = lookup(given.environment, "MASTER_ADDR").has_value();
   const std::string host = has_variable ? "$MASTER_ADDR" : "HOST";
-  const std::string nodes = options.nodes.min == options.nodes.max
-                                ? fmt::format("{}", options.nodes.max)
-                                : fmt::format("{}:{}", options.nodes.min, options.nodes.max);
+  const std::string nodes =
+      options.nodes.count.min == options.nodes.count.max
+          ? fmt::format("{}", options.nodes.count.max)
+          : fmt::format("{}:{}", options.nodes.count.min, options.nodes.count.max);
   const std::string program =
-      printable(options.program) + (options.arguments.empty() ? "" : " ...");
-  auto error = usage_error(options.nodes.spelling +
+      printable(options.program.name) + (options.program.arguments.empty() ? "" : " ...");
+  auto error = usage_error(options.nodes.count.spelling +
                            ": the nodes need an address where they meet; type on each node");
   error.more = fmt::format(
       "\n"
@@ -65,8 +66,8 @@ LaunchError no_address(const Given& given) {
 
 /// --master-addr, which has no port.
 LaunchResult<std::string> master_host(const LaunchOptions& options) {
-  const auto taken = parse_endpoint(options.master_addr);
-  const std::string typed = "--master-addr=" + options.master_addr;
+  const auto taken = parse_endpoint(options.store.master_addr);
+  const std::string typed = "--master-addr=" + options.store.master_addr;
   if (!taken) return usage_error(typed + ": " + taken.error() + "; expected a host");
   if (!taken->port) return taken->host;
   return usage_error(fmt::format("{}: expected a host; type --master-addr={} --master-port={}",
@@ -85,16 +86,16 @@ LaunchResult<void> complete_port(Endpoint& endpoint, std::uint16_t otherwise) {
 LaunchResult<Endpoint> static_endpoint(const Given& given) {
   const LaunchOptions& options = given.options;
   Endpoint endpoint;
-  if (options.rdzv_endpoint) {
-    endpoint = *options.rdzv_endpoint;
-  } else if (options.master_addr.empty()) {
+  if (options.rendezvous.endpoint) {
+    endpoint = *options.rendezvous.endpoint;
+  } else if (options.store.master_addr.empty()) {
     return no_address(given);
   } else {
     auto host = master_host(options);
     if (!host) return host.error();
     endpoint.host = std::move(*host);
   }
-  const auto completed = complete_port(endpoint, options.master_port.value_or(kStaticPort));
+  const auto completed = complete_port(endpoint, options.store.master_port.value_or(kStaticPort));
   if (!completed) return completed.error();
   return endpoint;
 }
@@ -102,10 +103,10 @@ LaunchResult<Endpoint> static_endpoint(const Given& given) {
 /// Whether the node can have that rank in a static job that meets at `host`.
 LaunchResult<void> check_rank(const Given& given, int rank, const std::string& host) {
   const LaunchOptions& options = given.options;
-  if (rank >= options.nodes.max) {
+  if (rank >= options.nodes.count.max) {
     const std::string why =
-        fmt::format("{}: with {} node ranks are 0 to {}", options.node_rank_spelling,
-                    options.nodes.spelling, options.nodes.max - 1);
+        fmt::format("{}: with {} node ranks are 0 to {}", options.nodes.rank_spelling,
+                    options.nodes.count.spelling, options.nodes.count.max - 1);
     const bool slurm = lookup(given.environment, "SLURM_PROCID").has_value();
     return usage_error(slurm ? fmt::format("{}; {}", why, kOwnRankUnderSlurm) : why);
   }
@@ -119,7 +120,7 @@ LaunchResult<void> check_rank(const Given& given, int rank, const std::string& h
   if (meets_here) return {};
   return usage_error(
       fmt::format("{}, but this is Slurm's node {}, and {} is not an address of it; {}",
-                  options.node_rank ? options.node_rank_spelling : "--node-rank is missing", *id,
+                  options.nodes.rank ? options.nodes.rank_spelling : "--node-rank is missing", *id,
                   host, kOwnRankUnderSlurm));
 }
 
@@ -129,7 +130,7 @@ LaunchResult<void> meet_by_rank(const Given& given, LaunchPlan& plan,
   auto endpoint = static_endpoint(given);
   if (!endpoint) return endpoint.error();
   settings.endpoint = std::move(*endpoint);
-  const int rank = given.options.node_rank.value_or(0);
+  const int rank = given.options.nodes.rank.value_or(0);
   if (const auto checked = check_rank(given, rank, settings.endpoint.host); !checked)
     return checked.error();
   plan.agent.master_addr = settings.endpoint.host;
@@ -141,7 +142,7 @@ LaunchResult<void> meet_by_rank(const Given& given, LaunchPlan& plan,
     settings.hosting = rdzv::HostingWish::other_rank;
   } else {
     settings.hosting =
-        given.options.node_rank ? rdzv::HostingWish::rank0 : rdzv::HostingWish::rank0_by_default;
+        given.options.nodes.rank ? rdzv::HostingWish::rank0 : rdzv::HostingWish::rank0_by_default;
   }
   if (settings.one_port) return {};
   // The worker of rank 0 needs MASTER_PORT itself; all nodes know this from their command lines.
@@ -157,17 +158,17 @@ LaunchResult<void> meet_by_rank(const Given& given, LaunchPlan& plan,
 /// Where each node has the same command, its rank is a wish, and the first node's store is chosen
 /// by that node.
 void take_wishes(const LaunchOptions& options, LaunchPlan& plan, RendezvousSettings& settings) {
-  if (!options.master_addr.empty() || options.master_port) {
+  if (!options.store.master_addr.empty() || options.store.master_port) {
     plan.warnings.push_back(
         fmt::format("--master-addr and --master-port have no effect with --rdzv-backend={}: the "
                     "node of group rank 0 chooses them",
-                    options.rdzv_backend));
+                    options.rendezvous.backend));
   }
-  settings.node_rank = options.node_rank;
-  if (settings.node_rank >= options.nodes.max) {
+  settings.node_rank = options.nodes.rank;
+  if (settings.node_rank >= options.nodes.count.max) {
     plan.warnings.push_back(fmt::format("{} has no effect: with {} node ranks are 0 to {}",
-                                        options.node_rank_spelling, options.nodes.spelling,
-                                        options.nodes.max - 1));
+                                        options.nodes.rank_spelling, options.nodes.count.spelling,
+                                        options.nodes.count.max - 1));
     settings.node_rank.reset();
   }
 }
@@ -176,10 +177,10 @@ void take_wishes(const LaunchOptions& options, LaunchPlan& plan, RendezvousSetti
 LaunchResult<void> meet_at_endpoint(const Given& given, LaunchPlan& plan,
                                     RendezvousSettings& settings) {
   const LaunchOptions& options = given.options;
-  settings.endpoint = options.rdzv_endpoint.value_or(Endpoint("localhost", std::nullopt));
+  settings.endpoint = options.rendezvous.endpoint.value_or(Endpoint("localhost", std::nullopt));
   if (const auto completed = complete_port(settings.endpoint, kDynamicPort); !completed)
     return completed.error();
-  settings.more_endpoints = options.more_endpoints;
+  settings.more_endpoints = options.rendezvous.more_endpoints;
   for (Endpoint& more : settings.more_endpoints)
     if (const auto completed = complete_port(more, kDynamicPort); !completed)
       return completed.error();
@@ -190,10 +191,10 @@ LaunchResult<void> meet_at_endpoint(const Given& given, LaunchPlan& plan,
     settings.hosting =
         *plan.cluster.is_first_host ? rdzv::HostingWish::first_host : rdzv::HostingWish::other_rank;
   }
-  if (const auto is_host = options.rdzv_conf.boolean("is_host"))
+  if (const auto is_host = options.rendezvous.conf.boolean("is_host"))
     settings.hosting = *is_host ? rdzv::HostingWish::is_host : rdzv::HostingWish::not_host;
   if (!settings.more_endpoints.empty()) {
-    if (options.rdzv_conf.boolean("is_host").value_or(false))
+    if (options.rendezvous.conf.boolean("is_host").value_or(false))
       plan.warnings.emplace_back(
           "--rdzv-conf=is_host=1 has no effect: --rdzv-endpoint names several rdzvd");
     settings.hosting = rdzv::HostingWish::several_rdzvd;
@@ -210,12 +211,13 @@ LaunchResult<void> meet_over_etcd(const Given& given, LaunchPlan& plan,
   settings.endpoint = settings.etcd->members.front();
   settings.hosting = rdzv::HostingWish::not_host;
   take_wishes(options, plan, settings);
-  const auto is_host = options.rdzv_conf.boolean("is_host");
+  const auto is_host = options.rendezvous.conf.boolean("is_host");
   settings.may_host = is_host.value_or(true);
   if (settings.may_host && is_host)
-    plan.warnings.push_back("--rdzv-conf=is_host=1 has no effect with --rdzv-backend=" +
-                            options.rdzv_backend + ": the job's first agents run the rendezvous");
-  if (!options.run_id)
+    plan.warnings.push_back(
+        "--rdzv-conf=is_host=1 has no effect with --rdzv-backend=" + options.rendezvous.backend +
+        ": the job's first agents run the rendezvous");
+  if (!options.rendezvous.run_id)
     plan.warnings.push_back(
         "no --rdzv-id is given: all jobs without one that use this etcd are "
         "one job; give each an ID of its own");
@@ -225,11 +227,11 @@ LaunchResult<void> meet_over_etcd(const Given& given, LaunchPlan& plan,
 /// Where a launcher has started this node through ssh.
 void meet_over_ssh(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
   const SshNode& node = *given.options.ssh_node;
-  settings.endpoint = *given.options.rdzv_endpoint;
+  settings.endpoint = *given.options.rendezvous.endpoint;
   settings.socket = node.socket;
   settings.own_name = given.probes.host_name;
   settings.hosting = rdzv::HostingWish::not_host;
-  settings.node_rank = given.options.node_rank;
+  settings.node_rank = given.options.nodes.rank;
   settings.local_addr = node.addr;
   settings.secret = node.secret;
   settings.needs_proof = true;
@@ -253,7 +255,7 @@ LaunchResult<void> check_endpoint(const Given& given, const RendezvousSettings& 
         "or give --rdzv-endpoint=HOST, where HOST is one of the nodes");
   }
   // One that was typed is for several agents on one machine: a node that waits for others is told.
-  if (!given.options.rdzv_endpoint && !settings.insists_on_rank)
+  if (!given.options.rendezvous.endpoint && !settings.insists_on_rank)
     plan.warnings.push_back(
         fmt::format("no --rdzv-endpoint is given, so the rendezvous is at {} and only agents on "
                     "this machine can join; name one of the machines: --rdzv-endpoint=HOST",
@@ -263,9 +265,9 @@ LaunchResult<void> check_endpoint(const Given& given, const RendezvousSettings& 
 
 LaunchResult<void> take_local_addr(const Given& given, LaunchPlan& plan,
                                    RendezvousSettings& settings) {
-  const std::string typed = "--local-addr=" + given.options.local_addr;
-  if (given.options.local_addr.empty()) return {};
-  const auto taken = parse_endpoint(given.options.local_addr);
+  const std::string typed = "--local-addr=" + given.options.nodes.local_addr;
+  if (given.options.nodes.local_addr.empty()) return {};
+  const auto taken = parse_endpoint(given.options.nodes.local_addr);
   if (!taken || taken->port) return usage_error(typed + ": expected a host without a port");
   const auto addr = numeric_address(taken->host, given.probes, resolve_limit(given.options));
   if (!addr) {
@@ -282,7 +284,7 @@ LaunchResult<void> take_local_addr(const Given& given, LaunchPlan& plan,
 
 /// How long is waited for what; the job's own settings must come out alike on all nodes.
 LaunchResult<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
-  const RdzvConf& conf = given.options.rdzv_conf;
+  const RdzvConf& conf = given.options.rendezvous.conf;
   std::optional<std::chrono::nanoseconds> ssh_margin;
   if (given.options.ssh_node) ssh_margin = kSshLostMargin;
   const auto times = rdzv_times(conf, ssh_margin);
@@ -294,10 +296,10 @@ LaunchResult<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSe
     plan.warnings.insert(plan.warnings.end(), times->warnings.begin(), times->warnings.end());
 
   proto::JobSettings& job = plan.agent.job;
-  job.min_nodes = given.options.nodes.min;
-  job.max_nodes = given.options.nodes.max;
-  job.max_node_changes = given.options.max_node_changes;
-  job.grow_delay = given.options.grow_delay;
+  job.min_nodes = given.options.nodes.count.min;
+  job.max_nodes = given.options.nodes.count.max;
+  job.max_node_changes = given.options.nodes.max_changes;
+  job.grow_delay = given.options.nodes.grow_delay;
   job.failing_nodes_step_back = true;
   job.last_call = times->last_call.value_or(job.last_call);
   job.join_timeout = times->join_timeout.value_or(job.join_timeout);
@@ -308,8 +310,8 @@ LaunchResult<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSe
 
 /// Messages carry it as it is, or the nodes would never find their job.
 LaunchResult<void> check_run_id(const LaunchOptions& options) {
-  if (!options.run_id) return {};
-  const std::string& id = *options.run_id;
+  if (!options.rendezvous.run_id) return {};
+  const std::string& id = *options.rendezvous.run_id;
   if (id.size() > proto::kNameBytesMax)
     return usage_error(fmt::format("--rdzv-id has {} bytes; it may have at most {}", id.size(),
                                    proto::kNameBytesMax));
@@ -337,9 +339,9 @@ LaunchResult<void> plan_rendezvous(const LaunchOptions& options, const Environme
   if (options.ssh_node) {
     meet_over_ssh(given, plan, settings);
   } else {
-    const auto meet = options.rdzv_backend == "static" ? meet_by_rank
-                      : meets_over_etcd(options)       ? meet_over_etcd
-                                                       : meet_at_endpoint;
+    const auto meet = options.rendezvous.backend == "static" ? meet_by_rank
+                      : meets_over_etcd(options)             ? meet_over_etcd
+                                                             : meet_at_endpoint;
     if (const auto met = meet(given, plan, settings); !met) return met.error();
     if (const auto checked = check_endpoint(given, settings, plan); !checked)
       return checked.error();
@@ -352,9 +354,9 @@ LaunchResult<void> plan_rendezvous(const LaunchOptions& options, const Environme
   if (options.request != Request::run && !settings.etcd)
     plan.hosting = hosting_now(settings, probes);
 
-  plan.agent.run_id = options.run_id.value_or(std::string(proto::kDefaultRunId));
+  plan.agent.run_id = options.rendezvous.run_id.value_or(std::string(proto::kDefaultRunId));
   plan.agent.boot_id = probes.boot_id();
-  plan.agent.wants_report = !options.report_file.empty();
+  plan.agent.wants_report = !options.report.file.empty();
   plan.agent.rendezvous = std::move(settings);
   plan.warden.has_lease = true;
   return {};

@@ -11,10 +11,10 @@ namespace {
 void plan_chaos(const LaunchOptions& options, LaunchPlan& plan) {
   const agent::ChaosPlan& chaos = *plan.agent.chaos;
   const bool ends_rounds = chaos.has(agent::ChaosFault::kill) || chaos.has(agent::ChaosFault::stop);
-  if (ends_rounds && options.restart.max_restarts == 0)
+  if (ends_rounds && options.failures.restart.max_restarts == 0)
     plan.warnings.emplace_back("--chaos without --max-restarts: the first fault ends the job");
-  const bool finds_hangs =
-      options.watch.progress_timeout.count() > 0 || options.watch.on_silence == OnSilence::restart;
+  const bool finds_hangs = options.failures.watch.progress_timeout.count() > 0 ||
+                           options.failures.watch.on_silence == OnSilence::restart;
   if (chaos.has(agent::ChaosFault::stop) && !finds_hangs) {
     plan.warnings.emplace_back(
         "--chaos with stop: a stopped worker is only found with --progress-timeout or "
@@ -50,22 +50,23 @@ LaunchResult<void> check_chaos(const LaunchPlan& plan) {
 
 void plan_rounds(const LaunchOptions& options, const Environment& environment, LaunchPlan& plan) {
   agent::AgentConfig& agent = plan.agent;
-  agent.job.restart = options.restart;
-  agent.watch = options.watch;
-  if (!options.preflight.empty())
-    agent.preflight = agent::PreflightSettings{options.preflight, options.preflight_timeout};
-  agent.chaos = options.chaos;
+  agent.job.restart = options.failures.restart;
+  agent.watch = options.failures.watch;
+  if (!options.failures.preflight.empty())
+    agent.preflight =
+        agent::PreflightSettings{options.failures.preflight, options.failures.preflight_timeout};
+  agent.chaos = options.failures.chaos;
   if (agent.chaos) plan_chaos(options, plan);
   agent.file_timers = lookup(environment, proto::env::kEnableFileTimer) == "1";
   if (agent.file_timers)
     agent.timer_file = lookup(environment, proto::env::kTimerFile).value_or("");
-  agent.stop = plan.warden.stop = options.stop;
+  agent.stop = plan.warden.stop = options.failures.stop;
 }
 
 void plan_end_of_job(const LaunchOptions& options, const Environment& environment,
                      LaunchPlan& plan) {
-  plan.report.file = options.report_file;
-  plan.report.exit_code_rule = options.exit_code_rule;
+  plan.report.file = options.report.file;
+  plan.report.exit_code_rule = options.report.exit_code_rule;
   plan.report.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
   plan.agent.keep_error_files = !plan.report.error_file.empty();
 }

@@ -18,13 +18,13 @@ bool may_have_munge(const Environment& environment) {
 }
 
 std::shared_ptr<proto::Credentials> munge_of(const LaunchOptions& options, const Probes& probes) {
-  return probes.munge(options.rdzv_conf.value("munge_socket").value_or(""));
+  return probes.munge(options.rendezvous.conf.value("munge_socket").value_or(""));
 }
 
 void take_munge(const LaunchOptions& options, const Environment& environment, const Probes& probes,
                 RendezvousSettings& settings) {
   settings.credentials = munge_of(options, probes);
-  settings.needs_proof = options.rdzv_auth == RdzvAuth::munge;
+  settings.needs_proof = options.rendezvous.auth == RdzvAuth::munge;
   settings.makes_secret = settings.needs_proof || may_have_munge(environment);
 }
 
@@ -42,9 +42,9 @@ void warn_of_lost_secret(const std::string& path, const Probes& probes, LaunchPl
 LaunchResult<void> take_certificates(const LaunchOptions& options, const Probes& probes,
                                      LaunchPlan& plan, RendezvousSettings& settings) {
   rdzv::CertificateSettings files;
-  files.authorities = {"--rdzv-tls-ca", options.rdzv_tls_ca};
-  files.certificate = {"--rdzv-tls-cert", options.rdzv_tls_cert};
-  files.key = {"--rdzv-tls-key", options.rdzv_tls_key};
+  files.authorities = {"--rdzv-tls-ca", options.rendezvous.tls_ca};
+  files.certificate = {"--rdzv-tls-cert", options.rendezvous.tls_cert};
+  files.key = {"--rdzv-tls-key", options.rendezvous.tls_key};
   auto opened = probes.open_certificates(files);
   if (!opened) return usage_error(opened.error());
   settings.encrypter = std::move(opened->encrypter);
@@ -59,18 +59,19 @@ LaunchResult<void> take_secret(const LaunchOptions& options, const Environment& 
                                RendezvousSettings& settings) {
   constexpr std::string_view kRemedy =
       "make one with ddprun --make-secret and copy it to each node";
-  if (options.rdzv_auth == RdzvAuth::munge) {
-    if (!options.secret_file.empty())
-      return usage_error("--rdzv-auth=munge and --rdzv-secret-file=" + options.secret_file +
-                         " exclude each other: with MUNGE a job needs no secret; leave one out");
+  if (options.rendezvous.auth == RdzvAuth::munge) {
+    if (!options.rendezvous.secret_file.empty())
+      return usage_error(
+          "--rdzv-auth=munge and --rdzv-secret-file=" + options.rendezvous.secret_file +
+          " exclude each other: with MUNGE a job needs no secret; leave one out");
     take_munge(options, environment, probes, settings);
     return {};
   }
-  settings.needs_proof = options.rdzv_auth == RdzvAuth::required;
+  settings.needs_proof = options.rendezvous.auth == RdzvAuth::required;
   const std::string path = secret_path(options, environment);
   const FileInfo file = path.empty() ? FileInfo{} : probes.files->look(path);
   const bool exists = file.kind != FileInfo::Kind::absent || !file.link_target.empty();
-  if (exists || !options.secret_file.empty()) {
+  if (exists || !options.rendezvous.secret_file.empty()) {
     auto secret = probes.read_secret(path);
     if (!secret) return usage_error(secret.error());
     settings.secret = std::move(*secret);
@@ -92,8 +93,8 @@ LaunchResult<void> take_secret(const LaunchOptions& options, const Environment& 
 /// Without certificates the key comes from the secret.
 LaunchResult<void> take_tls(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan,
                             RendezvousSettings& settings) {
-  if (!options.rdzv_tls) return {};
-  if (!options.rdzv_tls_ca.empty()) return take_certificates(options, probes, plan, settings);
+  if (!options.rendezvous.tls) return {};
+  if (!options.rendezvous.tls_ca.empty()) return take_certificates(options, probes, plan, settings);
   if (settings.secret.empty())
     return usage_error(
         "--rdzv-tls: the key comes from the job's secret, and there is none; make one with ddprun "

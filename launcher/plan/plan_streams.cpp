@@ -111,11 +111,11 @@ void warn_of_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
 }  // namespace
 
 void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan) {
-  const LogOptions& logs = options.logs;
+  const LogOptions& logs = options.output.logs;
   const auto workers = static_cast<int>(plan.agent.workers.size());
   agent::AgentConfig& agent = plan.agent;
-  agent.standard_input = options.standard_input;
-  plan.warden.reads_input = options.standard_input != StdinMode::none;
+  agent.standard_input = options.output.standard_input;
+  plan.warden.reads_input = options.output.standard_input != StdinMode::none;
   agent.logs = logs.lines;
   // torchrun's rule: /dev/null as the folder means no files, and the console stays as it is.
   const bool files = logs.folder != kNullDevice;
@@ -131,8 +131,9 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
 
   // What comes through ssh is merged with the output of other hosts.
   const bool is_alone = workers == 1 && !options.ssh_node;
-  const bool as_if_alone = is_alone && !options.output && !logs.prefix_given;
-  const auto mode = options.output.value_or(as_if_alone ? OutputMode::raw : OutputMode::prefix);
+  const bool as_if_alone = is_alone && !options.output.mode && !logs.prefix_given;
+  const auto mode =
+      options.output.mode.value_or(as_if_alone ? OutputMode::raw : OutputMode::prefix);
   OwnStreams shown{shown_mode(mode, probes.stdout_is_terminal),
                    shown_mode(mode, probes.stderr_is_terminal)};
   if (as_if_alone) shown = own_streams(probes);

@@ -5,7 +5,7 @@
 namespace ddprun::launcher {
 
 std::string secret_path(const LaunchOptions& options, const Environment& environment) {
-  if (!options.secret_file.empty()) return options.secret_file;
+  if (!options.rendezvous.secret_file.empty()) return options.rendezvous.secret_file;
   return default_secret_path(lookup(environment, "XDG_CONFIG_HOME"), lookup(environment, "HOME"));
 }
 

@@ -27,14 +27,14 @@ LaunchResult<std::vector<SshHost>> hosts_of(const HostsOptions& hosts, const Ssh
 LaunchResult<void> take_numbers(const LaunchOptions& options, SshLaunch& launch) {
   const auto all = static_cast<int>(launch.hosts.size());
   launch.plan.min_nodes = launch.plan.max_nodes = all;
-  if (!options.nodes.given) return {};
-  if (options.nodes.max > all) {
+  if (!options.nodes.count.given) return {};
+  if (options.nodes.count.max > all) {
     return usage_error(fmt::format("{}: {} names {} host{}; name more, or leave --nnodes out",
-                                   options.nodes.spelling, options.hosts.spelling, all,
+                                   options.nodes.count.spelling, options.hosts.spelling, all,
                                    all == 1 ? "" : "s"));
   }
-  launch.plan.min_nodes = options.nodes.min;
-  launch.plan.max_nodes = options.nodes.max;
+  launch.plan.min_nodes = options.nodes.count.min;
+  launch.plan.max_nodes = options.nodes.count.max;
   return {};
 }
 
@@ -60,12 +60,12 @@ LaunchResult<SshLaunch> make_ssh_launch(const LaunchOptions& options,
   auto ssh = words_of_command(options.hosts.ssh, options.hosts.ssh_spelling);
   if (!ssh) return ssh.error();
   launch.command = {std::move(*ssh), options.hosts.remote_path, facts.own_path, options.hosts.ssh};
-  const auto times = rdzv_times(options.rdzv_conf);
+  const auto times = rdzv_times(options.rendezvous.conf);
   if (!times) return times.error();
   launch.lease = std::chrono::ceil<std::chrono::milliseconds>(times->lease);
   launch.warnings.insert(launch.warnings.end(), times->warnings.begin(), times->warnings.end());
-  launch.stop = options.stop;
-  launch.report_file = options.report_file;
+  launch.stop = options.failures.stop;
+  launch.report_file = options.report.file;
   launch.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
 
   auto passed = passed_environment(environment, options.hosts.pass_env);
@@ -74,8 +74,8 @@ LaunchResult<SshLaunch> make_ssh_launch(const LaunchOptions& options,
   plan.environment = std::move(*passed);
   plan.command = facts.command;
   plan.folder = facts.folder;
-  plan.stop = options.stop;
-  plan.run_id = options.run_id.value_or(facts.new_run_id);
+  plan.stop = options.failures.stop;
+  plan.run_id = options.rendezvous.run_id.value_or(facts.new_run_id);
   plan.secret = facts.secret;
   plan.mark = "end-" + facts.random;
   launch.socket_base = fmt::format("{}/{}{}-", kSocketFolder, kSocketPrefix, facts.random);
@@ -145,21 +145,21 @@ LaunchOptions options_on_node(LaunchOptions options, const NodePlan& plan,
   options.hosts = {};
   options.request = Request::run;
   options.warnings.clear();  // the launcher has printed them
-  options.run_id = plan.run_id;
-  options.nodes.min = plan.min_nodes;
-  options.nodes.max = plan.max_nodes;
-  options.nodes.given = true;
-  options.nodes.spelling = fmt::format("--nnodes={}", plan.max_nodes);
+  options.rendezvous.run_id = plan.run_id;
+  options.nodes.count.min = plan.min_nodes;
+  options.nodes.count.max = plan.max_nodes;
+  options.nodes.count.given = true;
+  options.nodes.count.spelling = fmt::format("--nnodes={}", plan.max_nodes);
   // More hosts than nodes: these are spares.
-  if (plan.rank < plan.max_nodes) options.node_rank = plan.rank;
-  options.rdzv_backend = "c10d";
+  if (plan.rank < plan.max_nodes) options.nodes.rank = plan.rank;
+  options.rendezvous.backend = "c10d";
   // Only a name, for people: the socket leads there.
   const auto launcher = parse_endpoint(plan.launcher);
-  options.rdzv_endpoint = launcher ? *launcher : Endpoint("launcher", std::nullopt);
-  if (!options.rdzv_endpoint->port) options.rdzv_endpoint->port = 0;
-  options.standard_input = StdinMode::none;
-  if (plan.slots > 0 && !options.processes.given && !options.gpus.given)
-    options.processes.number = plan.slots;
+  options.rendezvous.endpoint = launcher ? *launcher : Endpoint("launcher", std::nullopt);
+  if (!options.rendezvous.endpoint->port) options.rendezvous.endpoint->port = 0;
+  options.output.standard_input = StdinMode::none;
+  if (plan.slots > 0 && !options.workers.processes.given && !options.devices.gpus.given)
+    options.workers.processes.number = plan.slots;
   SshNode node;
   node.name = plan.host;
   node.socket = plan.socket;

@@ -13,7 +13,8 @@ OPTIONS = pathlib.Path("launcher") / "options"
 ROW = re.compile(r'OptionRow\{\s*\.name = "([^"]+)",(.*?)\n    \},', re.DOTALL)
 # A choice of one word has nothing to tell.
 ONE_CHOICE = re.compile(r'\.choices = "[^"|]*"')
-VALUES = re.compile(r"\nstruct LaunchOptions \{\n(.*?)\n\};", re.DOTALL)
+# LaunchOptions, and its groups.
+VALUES = re.compile(r"\nstruct (\w+Options) \{\n(.*?)\n\};", re.DOTALL)
 # `Type name;` and `Type name = value;`, at the beginning of a line.
 MEMBER = re.compile(r"^  [\w:<>, ]+? (\w+)(?: = [^;]+)?;", re.MULTILINE)
 
@@ -32,19 +33,20 @@ def unread_rows(root):
 
 
 def unused_values(root):
-    """Members of LaunchOptions that the launcher does not use outside launcher/options/."""
+    """Members of LaunchOptions and its groups that the launcher does not use outside launcher/options/."""
     path = root / OPTIONS / "options.hpp"
     text = path.read_text(encoding="utf-8")
-    values = VALUES.search(code_only(text))
-    if not values:
+    structs = list(VALUES.finditer(code_only(text)))
+    if "LaunchOptions" not in [struct.group(1) for struct in structs]:
         yield f"{OPTIONS / 'options.hpp'}:1: no struct LaunchOptions is there; teach tests/scripts/lint_options.py its new place"
         return
     using = "".join(source.read_text(encoding="utf-8") for source in sorted((root / "launcher").rglob("*.cpp"))
                     if OPTIONS not in source.relative_to(root).parents)
-    for member in MEMBER.finditer(values.group(1)):
-        if not re.search(rf"(?:\.|->){member.group(1)}\b", using):
-            line = line_of(text, values.start(1) + member.start())
-            yield f"{OPTIONS / 'options.hpp'}:{line}: nothing uses LaunchOptions::{member.group(1)} behind the parser"
+    for struct in structs:
+        for member in MEMBER.finditer(struct.group(2)):
+            if not re.search(rf"(?:\.|->){member.group(1)}\b", using):
+                line = line_of(text, struct.start(2) + member.start())
+                yield f"{OPTIONS / 'options.hpp'}:{line}: nothing uses {struct.group(1)}::{member.group(1)} behind the parser"
 
 
 def findings(root):

@@ -48,20 +48,20 @@ TEST_CASE("a step of Slurm needs no option of a rendezvous") {
   std::vector<std::uint16_t> ports;
   for (const int rank : {0, 1}) {
     const auto [options, use] = taken({}, slurm_step(rank));
-    CHECK(options.nodes.min == 2);
-    CHECK(options.nodes.max == 2);
-    CHECK(options.node_rank == rank);
-    CHECK(options.rdzv_backend == "c10d");
-    CHECK(options.run_id == "17.4.0");
-    REQUIRE(options.rdzv_endpoint.has_value());
-    CHECK(options.rdzv_endpoint->host == "n2");
-    CHECK(options.rdzv_endpoint->port == use.ports.front());
+    CHECK(options.nodes.count.min == 2);
+    CHECK(options.nodes.count.max == 2);
+    CHECK(options.nodes.rank == rank);
+    CHECK(options.rendezvous.backend == "c10d");
+    CHECK(options.rendezvous.run_id == "17.4.0");
+    REQUIRE(options.rendezvous.endpoint.has_value());
+    CHECK(options.rendezvous.endpoint->host == "n2");
+    CHECK(options.rendezvous.endpoint->port == use.ports.front());
     CHECK(use.ports.size() == 8);
     CHECK(use.is_first_host == (rank == 0));
     CHECK(use.scheduler == "Slurm");
     CHECK(values(use) ==
           Words{"--nnodes=2", "--node-rank=" + std::to_string(rank), "--rdzv-id=17.4.0",
-                "--rdzv-endpoint=" + to_string(*options.rdzv_endpoint), "--grace-period=25"});
+                "--rdzv-endpoint=" + to_string(*options.rendezvous.endpoint), "--grace-period=25"});
     if (!ports.empty()) CHECK(use.ports == ports);
     ports = use.ports;
   }
@@ -70,20 +70,20 @@ TEST_CASE("a step of Slurm needs no option of a rendezvous") {
 TEST_CASE("every option that is given wins over the scheduler") {
   Environment step = slurm_step(1);
   step["SLURM_GPUS_ON_NODE"] = "8";
-  CHECK(taken({}, step).options.processes.number == 8);
-  CHECK(taken({"--nproc-per-node=2"}, step).options.processes.number == 2);
-  CHECK(taken({"--gpus=none"}, step).options.processes.number == 1);
-  CHECK(taken({"--nnodes=2:3"}, step).options.nodes.max == 3);
-  CHECK(taken({"--nnodes=2:3"}, step).options.rdzv_endpoint->host == "n2");
-  CHECK(taken({"--rdzv-id=mine"}, step).options.run_id == "mine");
-  CHECK(taken({"--grace-period=60"}, step).options.stop.grace_period == 60s);
-  CHECK(taken({"--grace-period=5"}, step).options.stop.grace_period == 5s);
-  CHECK(taken({"--nnodes=2", "--node-rank=0"}, step).options.node_rank == 0);
+  CHECK(taken({}, step).options.workers.processes.number == 8);
+  CHECK(taken({"--nproc-per-node=2"}, step).options.workers.processes.number == 2);
+  CHECK(taken({"--gpus=none"}, step).options.workers.processes.number == 1);
+  CHECK(taken({"--nnodes=2:3"}, step).options.nodes.count.max == 3);
+  CHECK(taken({"--nnodes=2:3"}, step).options.rendezvous.endpoint->host == "n2");
+  CHECK(taken({"--rdzv-id=mine"}, step).options.rendezvous.run_id == "mine");
+  CHECK(taken({"--grace-period=60"}, step).options.failures.stop.grace_period == 60s);
+  CHECK(taken({"--grace-period=5"}, step).options.failures.stop.grace_period == 5s);
+  CHECK(taken({"--nnodes=2", "--node-rank=0"}, step).options.nodes.rank == 0);
   const auto [options, use] = taken({"--rdzv-endpoint=head:7"}, step);
-  CHECK(options.rdzv_endpoint == Endpoint("head", 7));
-  CHECK(options.rdzv_backend == "c10d");
-  CHECK(options.run_id == "17.4.0");
-  CHECK(options.node_rank == 1);
+  CHECK(options.rendezvous.endpoint == Endpoint("head", 7));
+  CHECK(options.rendezvous.backend == "c10d");
+  CHECK(options.rendezvous.run_id == "17.4.0");
+  CHECK(options.nodes.rank == 1);
   CHECK(use.ports.empty());
   CHECK_FALSE(use.is_first_host.has_value());
 }
@@ -91,21 +91,21 @@ TEST_CASE("every option that is given wins over the scheduler") {
 TEST_CASE("one node by an option or by --standalone asks no scheduler where nodes meet") {
   for (const Words& words : {Words{"--nnodes=1"}, {"--standalone"}}) {
     const auto [options, use] = taken(words, slurm_step(1));
-    CHECK(options.nodes.max == 1);
-    CHECK_FALSE(options.rdzv_endpoint.has_value());
-    CHECK_FALSE(options.run_id.has_value());
+    CHECK(options.nodes.count.max == 1);
+    CHECK_FALSE(options.rendezvous.endpoint.has_value());
+    CHECK_FALSE(options.rendezvous.run_id.has_value());
     CHECK(use.ports.empty());
   }
 }
 
 TEST_CASE("a static job in a step of Slurm has its ranks and its first host") {
   const auto [options, use] = taken({"--master-port=1234"}, slurm_step(1));
-  CHECK(options.rdzv_backend == "static");
-  CHECK(options.master_addr == "n2");
-  CHECK(options.master_port == 1234);
-  CHECK(options.node_rank == 1);
+  CHECK(options.rendezvous.backend == "static");
+  CHECK(options.store.master_addr == "n2");
+  CHECK(options.store.master_port == 1234);
+  CHECK(options.nodes.rank == 1);
   CHECK(use.ports.empty());
-  CHECK(taken({"--rdzv-backend=static"}, slurm_step(0)).options.master_addr == "n2");
+  CHECK(taken({"--rdzv-backend=static"}, slurm_step(0)).options.store.master_addr == "n2");
 }
 
 TEST_CASE("a node that a step of its own has started takes only its workers of Slurm") {
@@ -114,11 +114,11 @@ TEST_CASE("a node that a step of its own has started takes only its workers of S
   step["SLURM_STEP_NODELIST"] = "n2";
   step["SLURM_GPUS_ON_NODE"] = "4";
   const auto [options, use] = taken({"--nnodes=2", "--master-addr=n1", "--node-rank=1"}, step);
-  CHECK(options.node_rank == 1);
-  CHECK_FALSE(options.run_id.has_value());
-  CHECK(options.processes.number == 4);
-  CHECK(taken({}, step).options.nodes.max == 1);
-  CHECK_FALSE(taken({}, step).options.run_id.has_value());
+  CHECK(options.nodes.rank == 1);
+  CHECK_FALSE(options.rendezvous.run_id.has_value());
+  CHECK(options.workers.processes.number == 4);
+  CHECK(taken({}, step).options.nodes.count.max == 1);
+  CHECK_FALSE(taken({}, step).options.rendezvous.run_id.has_value());
 }
 
 TEST_CASE("wrong variables harm only the jobs that need them") {
@@ -134,14 +134,14 @@ TEST_CASE("wrong variables harm only the jobs that need them") {
 }
 
 TEST_CASE("a rank beyond --nnodes is left to the service") {
-  CHECK_FALSE(taken({"--nnodes=1:1", "--rdzv-id=x"}, slurm_step(1)).options.node_rank.has_value());
+  CHECK_FALSE(taken({"--nnodes=1:1", "--rdzv-id=x"}, slurm_step(1)).options.nodes.rank.has_value());
   Environment third = slurm_step(0);
   third["SLURM_STEP_NODELIST"] = "n[2-4]";
   third["SLURM_STEP_NUM_NODES"] = third["SLURM_STEP_NUM_TASKS"] = "3";
   third["SLURM_NODEID"] = "2";
   third["SLURMD_NODENAME"] = "n4";
   const auto [options, use] = taken({"--nnodes=2"}, third);
-  CHECK_FALSE(options.node_rank.has_value());
+  CHECK_FALSE(options.nodes.rank.has_value());
   CHECK(use.is_first_host == false);
 }
 
@@ -150,14 +150,14 @@ TEST_CASE("mpirun's processes need an endpoint, and then no more") {
         "OMPI_COMM_WORLD_SIZE=2: the nodes need an address where they meet, which mpirun does not "
         "give; add --rdzv-endpoint=HOST, where HOST is one of the nodes");
   const auto [options, use] = taken({"--rdzv-endpoint=node1"}, open_mpi(1));
-  CHECK(options.nodes.max == 2);
-  CHECK(options.node_rank == 1);
-  CHECK(options.rdzv_backend == "c10d");
-  CHECK(options.rdzv_endpoint == Endpoint("node1", std::nullopt));
+  CHECK(options.nodes.count.max == 2);
+  CHECK(options.nodes.rank == 1);
+  CHECK(options.rendezvous.backend == "c10d");
+  CHECK(options.rendezvous.endpoint == Endpoint("node1", std::nullopt));
   CHECK(values(use) == Words{"--nnodes=2", "--node-rank=1"});
   const auto fixed = taken({"--master-addr=node1"}, open_mpi(1)).options;
-  CHECK(fixed.rdzv_backend == "static");
-  CHECK(fixed.node_rank == 1);
+  CHECK(fixed.rendezvous.backend == "static");
+  CHECK(fixed.nodes.rank == 1);
 }
 
 TEST_CASE("pods of one Job are one job only where --nnodes says so") {
@@ -165,12 +165,12 @@ TEST_CASE("pods of one Job are one job only where --nnodes says so") {
   CHECK(values(taken({}, pod).use).empty());
   CHECK_THAT(problem({"--nnodes=2"}, pod),
              StartsWith("--nnodes=2: the nodes need an address") && Contains("POD.SERVICE"));
-  CHECK(taken({"--nnodes=2", "--rdzv-endpoint=train-0.train"}, pod).options.node_rank == 1);
+  CHECK(taken({"--nnodes=2", "--rdzv-endpoint=train-0.train"}, pod).options.nodes.rank == 1);
   Environment set = pod;
   set["JOBSET_NAME"] = "jobs";
   const auto [options, use] = taken({"--nnodes=2"}, set);
-  CHECK(options.rdzv_endpoint == Endpoint("train-0.jobs", std::nullopt));
-  CHECK(options.rdzv_backend == "c10d");
+  CHECK(options.rendezvous.endpoint == Endpoint("train-0.jobs", std::nullopt));
+  CHECK(options.rendezvous.backend == "c10d");
   CHECK(use.ports.empty());
 }
 

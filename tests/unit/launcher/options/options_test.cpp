@@ -48,7 +48,7 @@ TEST_CASE("an option of train before PROGRAM is answered with its place") {
   CHECK_THAT(refused_options({"--max_steps=3", "train"}), StartsWith("--max-steps is an option"));
   CHECK_THAT(refused_options({"--out", "runs", "train"}),
              StartsWith("--out=runs: expected prefix") && Contains("(--out is an option of train"));
-  CHECK(accepted_options({"--out=raw", "train"}).output == OutputMode::raw);
+  CHECK(accepted_options({"--out=raw", "train"}).output.mode == OutputMode::raw);
   // Other programs have options of the same names.
   CHECK_THAT(refused_options({"--lr", "0.1", "x.py"}),
              StartsWith("unknown option --lr; ") && !Contains("option of train") &&
@@ -102,9 +102,9 @@ TEST_CASE("options that have no effect beside the others cause a warning each") 
 TEST_CASE("the check of a node is a command, and has a time of its own") {
   const auto options =
       accepted_options({"--preflight=nvidia-smi && true", "--preflight-timeout=2m", "t.py"});
-  CHECK(options.preflight == "nvidia-smi && true");
-  CHECK(options.preflight_timeout == 2min);
-  CHECK(accepted_options({"t.py"}).preflight_timeout == 5min);
+  CHECK(options.failures.preflight == "nvidia-smi && true");
+  CHECK(options.failures.preflight_timeout == 2min);
+  CHECK(accepted_options({"t.py"}).failures.preflight_timeout == 5min);
   const auto problem = [](const std::string& option) {
     const auto refused = parse_launch_options({option, "--preflight=true", "t.py"}, {});
     return refused ? std::string() : refused.error().message;
@@ -119,28 +119,28 @@ TEST_CASE("the check of a node is a command, and has a time of its own") {
 TEST_CASE("without options one worker is started and nothing is restarted") {
   const auto options = accepted_options({"train", "--lr", "1"});
   CHECK(options.request == Request::run);
-  CHECK(options.processes.kind == ProcessCount::Kind::number);
-  CHECK(options.processes.number == 1);
-  CHECK_FALSE(options.processes.given);
-  CHECK(options.restart.max_restarts == 0);
-  CHECK(options.restart.back_off_max == ddprun::rdzv::kAutoBackOffMax);
-  CHECK_FALSE(options.standalone);
-  CHECK(options.master_addr.empty());
-  CHECK_FALSE(options.master_port.has_value());
-  CHECK_FALSE(options.run_id.has_value());
-  CHECK(options.role == "default");
-  CHECK_FALSE(options.module);
-  CHECK_FALSE(options.no_python);
-  CHECK(options.program == "train");
-  CHECK(options.arguments == std::vector<std::string>{"--lr", "1"});
-  CHECK(options.gpus.kind == GpuSelection::Kind::all);
-  CHECK_FALSE(options.gpus.given);
-  CHECK(options.gpu_visibility == GpuVisibility::all);
-  CHECK_FALSE(options.output.has_value());
-  CHECK(options.standard_input == StdinMode::rank0);
-  CHECK(options.stop.grace_period == std::chrono::seconds(30));
-  CHECK(options.watch.progress_timeout == std::chrono::seconds(0));
-  CHECK(options.watch.log_timeout == std::chrono::seconds(0));
+  CHECK(options.workers.processes.kind == ProcessCount::Kind::number);
+  CHECK(options.workers.processes.number == 1);
+  CHECK_FALSE(options.workers.processes.given);
+  CHECK(options.failures.restart.max_restarts == 0);
+  CHECK(options.failures.restart.back_off_max == ddprun::rdzv::kAutoBackOffMax);
+  CHECK_FALSE(options.nodes.standalone);
+  CHECK(options.store.master_addr.empty());
+  CHECK_FALSE(options.store.master_port.has_value());
+  CHECK_FALSE(options.rendezvous.run_id.has_value());
+  CHECK(options.workers.role == "default");
+  CHECK_FALSE(options.program.module);
+  CHECK_FALSE(options.program.no_python);
+  CHECK(options.program.name == "train");
+  CHECK(options.program.arguments == std::vector<std::string>{"--lr", "1"});
+  CHECK(options.devices.gpus.kind == GpuSelection::Kind::all);
+  CHECK_FALSE(options.devices.gpus.given);
+  CHECK(options.devices.gpu_visibility == GpuVisibility::all);
+  CHECK_FALSE(options.output.mode.has_value());
+  CHECK(options.output.standard_input == StdinMode::rank0);
+  CHECK(options.failures.stop.grace_period == std::chrono::seconds(30));
+  CHECK(options.failures.watch.progress_timeout == std::chrono::seconds(0));
+  CHECK(options.failures.watch.log_timeout == std::chrono::seconds(0));
   CHECK(options.log_level == LogLevel::warning);
   CHECK(options.warnings.empty());
 }
@@ -151,76 +151,80 @@ TEST_CASE("every option finds its typed field") {
        "--master-addr=10.0.0.1", "--master-port=2950", "--rdzv-id=job7", "--no-python",
        "--gpus=2,0", "--gpu-visibility=own", "--output=pty", "--stdin=none", "--grace-period=0.5",
        "--progress-timeout=2m", "--log-timeout=0.25", "--log-level=debug", "./a.out"});
-  CHECK(options.processes.given);
-  CHECK(options.processes.number == 4);
-  CHECK(options.role == "trainer");
-  CHECK(options.restart.max_restarts == 3);
-  CHECK(options.standalone);
-  CHECK(options.master_addr == "10.0.0.1");
-  CHECK(options.master_port == 2950);
-  CHECK(options.run_id == "job7");
-  CHECK(options.no_python);
-  CHECK(options.gpus.kind == GpuSelection::Kind::list);
-  CHECK(options.gpus.given);
-  CHECK(options.gpus.list == std::vector<int>{2, 0});
-  CHECK(options.gpu_visibility == GpuVisibility::own);
-  CHECK(options.output == OutputMode::pty);
-  CHECK(options.standard_input == StdinMode::none);
-  CHECK(options.stop.grace_period == std::chrono::milliseconds(500));
-  CHECK(options.watch.progress_timeout == std::chrono::minutes(2));
-  CHECK(options.watch.log_timeout == std::chrono::milliseconds(250));
+  CHECK(options.workers.processes.given);
+  CHECK(options.workers.processes.number == 4);
+  CHECK(options.workers.role == "trainer");
+  CHECK(options.failures.restart.max_restarts == 3);
+  CHECK(options.nodes.standalone);
+  CHECK(options.store.master_addr == "10.0.0.1");
+  CHECK(options.store.master_port == 2950);
+  CHECK(options.rendezvous.run_id == "job7");
+  CHECK(options.program.no_python);
+  CHECK(options.devices.gpus.kind == GpuSelection::Kind::list);
+  CHECK(options.devices.gpus.given);
+  CHECK(options.devices.gpus.list == std::vector<int>{2, 0});
+  CHECK(options.devices.gpu_visibility == GpuVisibility::own);
+  CHECK(options.output.mode == OutputMode::pty);
+  CHECK(options.output.standard_input == StdinMode::none);
+  CHECK(options.failures.stop.grace_period == std::chrono::milliseconds(500));
+  CHECK(options.failures.watch.progress_timeout == std::chrono::minutes(2));
+  CHECK(options.failures.watch.log_timeout == std::chrono::milliseconds(250));
   CHECK(options.log_level == LogLevel::debug);
-  CHECK(accepted_options({"-m", "package.module"}).module);
+  CHECK(accepted_options({"-m", "package.module"}).program.module);
 }
 
 TEST_CASE("every choice of an option has its own typed value") {
-  CHECK(accepted_options({"--output=prefix", "p"}).output == OutputMode::prefix);
-  CHECK(accepted_options({"--output=raw", "p"}).output == OutputMode::raw);
-  CHECK(accepted_options({"--output=pipe", "p"}).output == OutputMode::pipe);
-  CHECK(accepted_options({"--stdin=rank0", "p"}).standard_input == StdinMode::rank0);
-  CHECK(accepted_options({"--stdin=all", "p"}).standard_input == StdinMode::all);
-  CHECK(accepted_options({"--gpu-visibility=all", "p"}).gpu_visibility == GpuVisibility::all);
-  CHECK(accepted_options({"--gpus=none", "p"}).gpus.kind == GpuSelection::Kind::none);
-  CHECK(accepted_options({"--gpus=all", "p"}).gpus.kind == GpuSelection::Kind::all);
-  CHECK(accepted_options({"--gpus=free", "p"}).gpus.kind == GpuSelection::Kind::free);
-  CHECK(accepted_options({"--gpus=free", "p"}).gpus.count == 0);
-  CHECK(accepted_options({"--gpus=free:2", "p"}).gpus.kind == GpuSelection::Kind::free);
-  CHECK(accepted_options({"--gpus=free:2", "p"}).gpus.count == 2);
+  CHECK(accepted_options({"--output=prefix", "p"}).output.mode == OutputMode::prefix);
+  CHECK(accepted_options({"--output=raw", "p"}).output.mode == OutputMode::raw);
+  CHECK(accepted_options({"--output=pipe", "p"}).output.mode == OutputMode::pipe);
+  CHECK(accepted_options({"--stdin=rank0", "p"}).output.standard_input == StdinMode::rank0);
+  CHECK(accepted_options({"--stdin=all", "p"}).output.standard_input == StdinMode::all);
+  CHECK(accepted_options({"--gpu-visibility=all", "p"}).devices.gpu_visibility ==
+        GpuVisibility::all);
+  CHECK(accepted_options({"--gpus=none", "p"}).devices.gpus.kind == GpuSelection::Kind::none);
+  CHECK(accepted_options({"--gpus=all", "p"}).devices.gpus.kind == GpuSelection::Kind::all);
+  CHECK(accepted_options({"--gpus=free", "p"}).devices.gpus.kind == GpuSelection::Kind::free);
+  CHECK(accepted_options({"--gpus=free", "p"}).devices.gpus.count == 0);
+  CHECK(accepted_options({"--gpus=free:2", "p"}).devices.gpus.kind == GpuSelection::Kind::free);
+  CHECK(accepted_options({"--gpus=free:2", "p"}).devices.gpus.count == 2);
   CHECK(accepted_options({"--log-level=trace", "p"}).log_level == LogLevel::trace);
   CHECK(accepted_options({"--log-level=info", "p"}).log_level == LogLevel::info);
   CHECK(accepted_options({"--log-level=error", "p"}).log_level == LogLevel::error);
   CHECK(accepted_options({"--log-level=off", "p"}).log_level == LogLevel::off);
   CHECK(accepted_options({"--log-level=WARN", "p"}).log_level == LogLevel::warning);
   CHECK(accepted_options({"--log-level=critical", "p"}).log_level == LogLevel::error);
-  CHECK(accepted_options({"--nproc-per-node=auto", "p"}).processes.kind ==
+  CHECK(accepted_options({"--nproc-per-node=auto", "p"}).workers.processes.kind ==
         ProcessCount::Kind::automatic);
-  CHECK(accepted_options({"--nproc-per-node=cpu", "p"}).processes.kind == ProcessCount::Kind::cpu);
+  CHECK(accepted_options({"--nproc-per-node=cpu", "p"}).workers.processes.kind ==
+        ProcessCount::Kind::cpu);
 }
 
 TEST_CASE("a restart's wait is a time, none, or automatic") {
-  CHECK(accepted_options({"--restart-delay=auto", "p"}).restart.back_off_max ==
+  CHECK(accepted_options({"--restart-delay=auto", "p"}).failures.restart.back_off_max ==
         ddprun::rdzv::kAutoBackOffMax);
-  CHECK(accepted_options({"--restart-delay=0", "p"}).restart.back_off == std::chrono::seconds(0));
-  CHECK(accepted_options({"--restart-delay=2m", "p"}).restart.back_off == std::chrono::minutes(2));
+  CHECK(accepted_options({"--restart-delay=0", "p"}).failures.restart.back_off ==
+        std::chrono::seconds(0));
+  CHECK(accepted_options({"--restart-delay=2m", "p"}).failures.restart.back_off ==
+        std::chrono::minutes(2));
 }
 
 TEST_CASE("silence restarts only where it is looked for") {
-  CHECK(accepted_options({"--log-timeout=9", "p"}).watch.on_silence == OnSilence::report);
-  CHECK(accepted_options({"--log-timeout=9", "--on-silence=restart", "p"}).watch.on_silence ==
-        OnSilence::restart);
+  CHECK(accepted_options({"--log-timeout=9", "p"}).failures.watch.on_silence == OnSilence::report);
+  CHECK(accepted_options({"--log-timeout=9", "--on-silence=restart", "p"})
+            .failures.watch.on_silence == OnSilence::restart);
   CHECK_THAT(refused_options({"--on-silence=restart", "p"}), Contains("--log-timeout=SECONDS"));
 }
 
 TEST_CASE("torchrun's customary command line is understood") {
   const auto options = accepted_options(
       {"--standalone", "--nnodes", "1", "--nproc_per_node", "2", "train.py", "--epochs", "3"});
-  CHECK(options.standalone);
-  CHECK(options.processes.number == 2);
-  CHECK(options.program == "train.py");
+  CHECK(options.nodes.standalone);
+  CHECK(options.workers.processes.number == 2);
+  CHECK(options.program.name == "train.py");
 }
 
 TEST_CASE("the abbreviation that torchrun calls ambiguous is the one option it can only be") {
-  CHECK(accepted_options({"--nproc=2", "p"}).processes.number == 2);
+  CHECK(accepted_options({"--nproc=2", "p"}).workers.processes.number == 2);
 }
 
 TEST_CASE("requests that print something need no PROGRAM") {
@@ -228,10 +232,10 @@ TEST_CASE("requests that print something need no PROGRAM") {
   CHECK(accepted_options({"-h"}).request == Request::short_help);
   CHECK(accepted_options({"--version"}).request == Request::version);
   CHECK(accepted_options({"--man"}).request == Request::man_page);
-  CHECK(accepted_options({"--man"}).man_format == "roff");
-  CHECK(accepted_options({"--man=markdown"}).man_format == "markdown");
+  CHECK(accepted_options({"--man"}).texts.man_format == "roff");
+  CHECK(accepted_options({"--man=markdown"}).texts.man_format == "markdown");
   CHECK(accepted_options({"--completion=zsh"}).request == Request::completion);
-  CHECK(accepted_options({"--completion=zsh"}).completion_shell == "zsh");
+  CHECK(accepted_options({"--completion=zsh"}).texts.completion_shell == "zsh");
   CHECK(accepted_options({"--nnodes=9", "--help"}).request == Request::help);
 }
 
@@ -284,8 +288,8 @@ TEST_CASE("an option that took PROGRAM as its value is an error that tells how t
 TEST_CASE("the accelerators of five vendors are counted, others are refused") {
   for (const std::string word : {"gpu", "xpu", "npu", "hpu"}) {
     const auto options = accepted_options({"--nproc-per-node=" + word, "p"});
-    CHECK(options.processes.kind == ProcessCount::Kind::devices);
-    CHECK(options.processes.word == word);
+    CHECK(options.workers.processes.kind == ProcessCount::Kind::devices);
+    CHECK(options.workers.processes.word == word);
   }
   for (const std::string word : {"mps", "mtia", "TPU"}) {
     CHECK(refused_options({"--nproc-per-node=" + word, "p"}) ==
@@ -301,12 +305,12 @@ TEST_CASE("Paddle's options mean what they mean there, or have no effect") {
                         "--job_id=bert", "--log_level=INFO", "--log_dir=log", "--devices=0,1",
                         "--max_restart=3", "--run_mode=collective", "--host=10.0.0.1", "train.py"});
   CHECK(options.warnings.empty());
-  CHECK(options.run_id == "bert");
-  CHECK(options.restart.max_restarts == 3);
+  CHECK(options.rendezvous.run_id == "bert");
+  CHECK(options.failures.restart.max_restarts == 3);
   CHECK(options.log_level == LogLevel::info);
-  CHECK(options.gpus.list == std::vector<int>{0, 1});
-  REQUIRE(options.rdzv_endpoint.has_value());
-  CHECK(options.rdzv_endpoint->host == "10.0.0.1");
+  CHECK(options.devices.gpus.list == std::vector<int>{0, 1});
+  REQUIRE(options.rendezvous.endpoint.has_value());
+  CHECK(options.rendezvous.endpoint->host == "10.0.0.1");
   const auto no_effect =
       accepted_options({"--ips=10.0.0.1", "--elastic_timeout=30", "--xpus=0,1", "train.py"});
   CHECK(no_effect.warnings.size() == 3);
@@ -322,7 +326,7 @@ TEST_CASE("Paddle's options mean what they mean there, or have no effect") {
 }
 
 TEST_CASE("a report without a file is refused") {
-  CHECK(accepted_options({"--report=r.json", "p"}).report_file == "r.json");
+  CHECK(accepted_options({"--report=r.json", "p"}).report.file == "r.json");
   CHECK_THAT(refused_options({"--report=", "p"}), StartsWith("--report=: expected a file"));
 }
 
@@ -357,9 +361,9 @@ TEST_CASE("a module can not be started without Python") {
 }
 
 TEST_CASE("torchrun's default run id, the text none, counts as not given") {
-  CHECK_FALSE(accepted_options({"--rdzv-id=none", "p"}).run_id.has_value());
-  CHECK_FALSE(accepted_options({"--rdzv-id=", "p"}).run_id.has_value());
-  CHECK(accepted_options({"p"}, {{"PET_RDZV_ID", "a"}}).run_id == "a");
+  CHECK_FALSE(accepted_options({"--rdzv-id=none", "p"}).rendezvous.run_id.has_value());
+  CHECK_FALSE(accepted_options({"--rdzv-id=", "p"}).rendezvous.run_id.has_value());
+  CHECK(accepted_options({"p"}, {{"PET_RDZV_ID", "a"}}).rendezvous.run_id == "a");
 }
 
 TEST_CASE("PET variables are defaults for their options") {
@@ -368,11 +372,11 @@ TEST_CASE("PET variables are defaults for their options") {
                                                                     {"PET_STANDALONE", "1"},
                                                                     {"PET_MASTER_PORT", "1234"},
                                                                     {"PET_MODULE", "0"}});
-  CHECK(options.processes.number == 3);
-  CHECK(options.restart.max_restarts == 1);
-  CHECK(options.standalone);
-  CHECK(options.master_port == 1234);
-  CHECK_FALSE(options.module);
+  CHECK(options.workers.processes.number == 3);
+  CHECK(options.failures.restart.max_restarts == 1);
+  CHECK(options.nodes.standalone);
+  CHECK(options.store.master_port == 1234);
+  CHECK_FALSE(options.program.module);
 }
 
 TEST_CASE("LOGLEVEL counts where --log-level is absent, by name or number, and never fails") {

@@ -95,24 +95,25 @@ TEST_CASE("torchrun as PROGRAM is refused, for ddprun takes its place") {
         "-m torch.distributed.run" + answer);
   CHECK(answer_to({"python3", "-m", "torch.distributed.launch", "s.py"}) ==
         "python3 -m torch.distributed.launch" + answer);
-  CHECK(taken_options({"./torchrun", "s.py"}).program == "./torchrun");
-  CHECK(taken_options({"torch.distributed.run"}).program == "torch.distributed.run");
-  CHECK(taken_options({"python3", "-m", "other", "torch.distributed.run"}).program == "python3");
-  CHECK(taken_options({"accelerate", "launch", "s.py"}).program == "accelerate");
+  CHECK(taken_options({"./torchrun", "s.py"}).program.name == "./torchrun");
+  CHECK(taken_options({"torch.distributed.run"}).program.name == "torch.distributed.run");
+  CHECK(taken_options({"python3", "-m", "other", "torch.distributed.run"}).program.name ==
+        "python3");
+  CHECK(taken_options({"accelerate", "launch", "s.py"}).program.name == "accelerate");
 }
 
 TEST_CASE("the help may have a topic, and -V is --version") {
-  CHECK(taken_options({"--help", "nonsense"}).help_topic.empty());
+  CHECK(taken_options({"--help", "nonsense"}).texts.topic.empty());
   for (const std::string word : {"--help", "-h"})
-    CHECK(taken_options({word, "tee", "--x"}).word_behind_help == "tee");
-  CHECK(taken_options({"--help", "--tee"}).word_behind_help.empty());
-  CHECK(taken_options({"--help=tee", "run.py"}).word_behind_help.empty());
-  CHECK(taken_options({"--version", "tee"}).word_behind_help.empty());
+    CHECK(taken_options({word, "tee", "--x"}).texts.word_behind == "tee");
+  CHECK(taken_options({"--help", "--tee"}).texts.word_behind.empty());
+  CHECK(taken_options({"--help=tee", "run.py"}).texts.word_behind.empty());
+  CHECK(taken_options({"--version", "tee"}).texts.word_behind.empty());
   CHECK(taken_options({"--help"}).request == Request::help);
   CHECK(taken_options({"-h"}).request == Request::short_help);
   for (const std::string word : {"--help=tee", "-h=tee", "--hel=tee"}) {
     CHECK(taken_options({word}).request == Request::help);
-    CHECK(taken_options({word}).help_topic == "tee");
+    CHECK(taken_options({word}).texts.topic == "tee");
   }
   CHECK(taken_options({"-V"}).request == Request::version);
 }

@@ -95,9 +95,10 @@ TEST_CASE("random command lines are parsed or refused with exit code 2, never an
     ++accepted;
     // What follows PROGRAM is the end of the line, word for word.
     if (options->request != Request::run) continue;
-    REQUIRE(options->arguments.size() < line.size());
-    REQUIRE(std::equal(options->arguments.rbegin(), options->arguments.rend(), line.rbegin()));
-    REQUIRE(std::find(line.begin(), line.end(), options->program) != line.end());
+    REQUIRE(options->program.arguments.size() < line.size());
+    REQUIRE(std::equal(options->program.arguments.rbegin(), options->program.arguments.rend(),
+                       line.rbegin()));
+    REQUIRE(std::find(line.begin(), line.end(), options->program.name) != line.end());
   }
   CHECK(accepted > 1000);
   CHECK(refused > 1000);
@@ -110,22 +111,22 @@ TEST_CASE("words after PROGRAM change nothing but the arguments") {
     Words line = words.line(6);
     const Environment environment = words.environment();
     const auto before = parse_launch_options(line, environment);
-    if (!before || before->program.empty()) continue;
+    if (!before || before->program.name.empty()) continue;
     // A first word in between: a dash-dash directly behind PROGRAM would be removed.
     const Words tail = words.line(6);
     line.emplace_back("between");
     line.insert(line.end(), tail.begin(), tail.end());
     const auto after = parse_launch_options(line, environment);
     REQUIRE(after.has_value());
-    auto expected = before->arguments;
+    auto expected = before->program.arguments;
     expected.emplace_back("between");
     expected.insert(expected.end(), tail.begin(), tail.end());
-    REQUIRE(after->arguments == expected);
-    REQUIRE(after->program == before->program);
+    REQUIRE(after->program.arguments == expected);
+    REQUIRE(after->program.name == before->program.name);
     REQUIRE(after->request == before->request);
     REQUIRE(after->warnings == before->warnings);
-    REQUIRE(after->restart.max_restarts == before->restart.max_restarts);
-    REQUIRE(after->processes.number == before->processes.number);
+    REQUIRE(after->failures.restart.max_restarts == before->failures.restart.max_restarts);
+    REQUIRE(after->workers.processes.number == before->workers.processes.number);
     ++compared;
   }
   CHECK(compared > 1000);

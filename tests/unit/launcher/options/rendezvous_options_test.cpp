@@ -30,15 +30,15 @@ std::string meeting_refusal(const std::vector<std::string>& arguments,
 
 TEST_CASE("the nodes of a job are a number or a range") {
   const auto nodes = [](const std::string& text) {
-    const NodeCount count = meeting_options({"--nnodes=" + text, "p"}).nodes;
+    const NodeCount count = meeting_options({"--nnodes=" + text, "p"}).nodes.count;
     return std::pair(count.min, count.max);
   };
   CHECK(nodes("2") == std::pair(2, 2));
   CHECK(nodes("1:4") == std::pair(1, 4));
   CHECK(nodes("1:1") == std::pair(1, 1));
   CHECK(nodes("100000") == std::pair(100000, 100000));
-  CHECK(meeting_options({"p"}).nodes.max == 1);
-  CHECK(meeting_options({"p"}, {{"PET_NNODES", "2:3"}}).nodes.spelling == "PET_NNODES=2:3");
+  CHECK(meeting_options({"p"}).nodes.count.max == 1);
+  CHECK(meeting_options({"p"}, {{"PET_NNODES", "2:3"}}).nodes.count.spelling == "PET_NNODES=2:3");
   CHECK(meeting_options({"--nnodes=1:4", "p"}).warnings.empty());
 }
 
@@ -55,11 +55,11 @@ TEST_CASE("a number of nodes that no job can have is refused with the right form
 }
 
 TEST_CASE("a node rank that was not given is not one that was given as 0") {
-  CHECK_FALSE(meeting_options({"--nnodes=2", "p"}).node_rank.has_value());
-  CHECK(meeting_options({"--nnodes=2", "--node-rank=0", "p"}).node_rank == 0);
+  CHECK_FALSE(meeting_options({"--nnodes=2", "p"}).nodes.rank.has_value());
+  CHECK(meeting_options({"--nnodes=2", "--node-rank=0", "p"}).nodes.rank == 0);
   const auto options = meeting_options({"--nnodes=2", "p"}, {{"PET_NODE_RANK", "1"}});
-  CHECK(options.node_rank == 1);
-  CHECK(options.node_rank_spelling == "PET_NODE_RANK=1");
+  CHECK(options.nodes.rank == 1);
+  CHECK(options.nodes.rank_spelling == "PET_NODE_RANK=1");
   CHECK_THAT(meeting_refusal({"--node-rank=1", "p"}),
              StartsWith("--node-rank=1: a job of one node has only node rank 0"));
   CHECK_THAT(meeting_refusal({"--nnodes=2", "--node-rank=x", "p"}), Contains("0 or more"));
@@ -67,27 +67,27 @@ TEST_CASE("a node rank that was not given is not one that was given as 0") {
 }
 
 TEST_CASE("new nodes are taken in after a delay or never") {
-  CHECK(meeting_options({"p"}).grow_delay == 5s);
-  CHECK(meeting_options({"--grow-delay=0.5", "p"}).grow_delay == 500ms);
-  CHECK(meeting_options({"--grow-delay=0", "p"}).grow_delay == 0ms);
-  CHECK_FALSE(meeting_options({"--grow-delay=never", "p"}).grow_delay.has_value());
+  CHECK(meeting_options({"p"}).nodes.grow_delay == 5s);
+  CHECK(meeting_options({"--grow-delay=0.5", "p"}).nodes.grow_delay == 500ms);
+  CHECK(meeting_options({"--grow-delay=0", "p"}).nodes.grow_delay == 0ms);
+  CHECK_FALSE(meeting_options({"--grow-delay=never", "p"}).nodes.grow_delay.has_value());
   CHECK_THAT(meeting_refusal({"--grow-delay=nevr", "p"}), Contains("did you mean never?"));
 }
 
 TEST_CASE("changes of nodes are unlimited unless a number is given") {
-  CHECK_FALSE(meeting_options({"p"}).max_node_changes.has_value());
-  CHECK(meeting_options({"--max-node-changes=0", "p"}).max_node_changes == 0);
-  CHECK(meeting_options({"--max-node-changes=3", "p"}).max_node_changes == 3);
+  CHECK_FALSE(meeting_options({"p"}).nodes.max_changes.has_value());
+  CHECK(meeting_options({"--max-node-changes=0", "p"}).nodes.max_changes == 0);
+  CHECK(meeting_options({"--max-node-changes=3", "p"}).nodes.max_changes == 3);
   CHECK_THAT(meeting_refusal({"--max-node-changes=-1", "p"}), Contains("0 or more"));
 }
 
 TEST_CASE("a range of ports is two ports in their order") {
-  const auto ports = meeting_options({"--port-range=20000:20100", "p"}).ports;
+  const auto ports = meeting_options({"--port-range=20000:20100", "p"}).store.ports;
   REQUIRE(ports.has_value());
   CHECK(ports->first == 20000);
   CHECK(ports->last == 20100);
-  CHECK(meeting_options({"--port-range=7:7", "p"}).ports->last == 7);
-  CHECK_FALSE(meeting_options({"p"}).ports.has_value());
+  CHECK(meeting_options({"--port-range=7:7", "p"}).store.ports->last == 7);
+  CHECK_FALSE(meeting_options({"p"}).store.ports.has_value());
   for (const std::string bad : {"", "20000", "2:1", "0:5", "1:65536", "1-5", "a:b", "1:2:3"}) {
     CHECK(meeting_refusal({"--port-range=" + bad, "p"}) ==
           "--port-range=" + bad +
@@ -96,15 +96,15 @@ TEST_CASE("a range of ports is two ports in their order") {
 }
 
 TEST_CASE("the secret's file comes from the option or its variable") {
-  CHECK(meeting_options({"--rdzv-secret-file=a", "p"}, {{"DDPRUN_SECRET_FILE", "b"}}).secret_file ==
-        "a");
-  CHECK(meeting_options({"p"}, {{"DDPRUN_SECRET_FILE", "b"}}).secret_file == "b");
-  CHECK(meeting_options({"p"}).secret_file.empty());
+  CHECK(meeting_options({"--rdzv-secret-file=a", "p"}, {{"DDPRUN_SECRET_FILE", "b"}})
+            .rendezvous.secret_file == "a");
+  CHECK(meeting_options({"p"}, {{"DDPRUN_SECRET_FILE", "b"}}).rendezvous.secret_file == "b");
+  CHECK(meeting_options({"p"}).rendezvous.secret_file.empty());
   CHECK(meeting_refusal({"--rdzv-secret-file=", "p"}) == "--rdzv-secret-file=: expected a file");
-  CHECK(meeting_options({"--rdzv-auth=required", "p"}).rdzv_auth == RdzvAuth::required);
-  CHECK(meeting_options({"p"}).rdzv_auth == RdzvAuth::automatic);
-  CHECK(meeting_options({"--rdzv-tls", "p"}).rdzv_tls);
-  CHECK_FALSE(meeting_options({"p"}).rdzv_tls);
+  CHECK(meeting_options({"--rdzv-auth=required", "p"}).rendezvous.auth == RdzvAuth::required);
+  CHECK(meeting_options({"p"}).rendezvous.auth == RdzvAuth::automatic);
+  CHECK(meeting_options({"--rdzv-tls", "p"}).rendezvous.tls);
+  CHECK_FALSE(meeting_options({"p"}).rendezvous.tls);
   CHECK_THAT(meeting_refusal({"--rdzv-auth=yes", "p"}),
              EndsWith("expected auto, required or munge"));
 }
@@ -112,10 +112,10 @@ TEST_CASE("the secret's file comes from the option or its variable") {
 TEST_CASE("encryption with certificates needs authorities, and a certificate needs its key") {
   const LaunchOptions options =
       meeting_options({"--rdzv-tls-ca=ca", "--rdzv-tls-cert=node", "--rdzv-tls-key=node.key", "p"});
-  CHECK(options.rdzv_tls);
-  CHECK(options.rdzv_tls_ca == "ca");
-  CHECK(options.rdzv_tls_cert == "node");
-  CHECK(options.rdzv_tls_key == "node.key");
+  CHECK(options.rendezvous.tls);
+  CHECK(options.rendezvous.tls_ca == "ca");
+  CHECK(options.rendezvous.tls_cert == "node");
+  CHECK(options.rendezvous.tls_key == "node.key");
   CHECK(meeting_refusal({"--rdzv-tls-ca=", "p"}) == "--rdzv-tls-ca=: expected a file");
   CHECK(meeting_refusal({"--rdzv-tls-ca=c", "--rdzv-tls-cert=a", "p"}) ==
         "--rdzv-tls-cert=a: the key of that certificate is missing; add --rdzv-tls-key=FILE");
@@ -130,7 +130,7 @@ TEST_CASE("a secret is made without PROGRAM, where the other options say") {
   CHECK(meeting_options({"--make-secret"}).request == Request::make_secret);
   const auto options = meeting_options({"--make-secret", "--rdzv-secret-file=here"});
   CHECK(options.request == Request::make_secret);
-  CHECK(options.secret_file == "here");
+  CHECK(options.rendezvous.secret_file == "here");
   CHECK(options.warnings.empty());
 }
 

@@ -90,8 +90,8 @@ TEST_CASE("a wrong endpoint is refused as it was typed, with the right form") {
   CHECK_THAT(torchrun_refusal({"--rdzv-backend=c10d", "--rdzv-endpoint=a,", "p"}),
              Contains("the host is missing"));
   CHECK_THAT(torchrun_refusal({"--rdzv-endpoint=a,b", "p"}), Contains("add --rdzv-backend=c10d"));
-  CHECK(torchrun_options({"--rdzv-endpoint= ", "p"}).rdzv_endpoint->host == "localhost");
-  CHECK_FALSE(torchrun_options({"--rdzv-endpoint=", "p"}).rdzv_endpoint.has_value());
+  CHECK(torchrun_options({"--rdzv-endpoint= ", "p"}).rendezvous.endpoint->host == "localhost");
+  CHECK_FALSE(torchrun_options({"--rdzv-endpoint=", "p"}).rendezvous.endpoint.has_value());
 }
 
 TEST_CASE("a stream map is one digit for all or any local ranks with theirs") {
@@ -144,28 +144,29 @@ TEST_CASE("an empty list of signals is refused because then nothing could end th
   CHECK_THAT(torchrun_refusal({"--signals-to-handle=SIGKILL", "p"}), Contains("no signal is left"));
   CHECK_THAT(torchrun_refusal({"--signals-to-handle=FOO", "p"}),
              Contains("--signals-to-handle=FOO: unknown signal FOO; the usual ones are SIGTERM"));
-  CHECK(torchrun_options({"--signals-to-handle=TERM", "p"}).stop.signals ==
+  CHECK(torchrun_options({"--signals-to-handle=TERM", "p"}).failures.stop.signals ==
         std::vector<int>{SIGTERM});
-  CHECK(torchrun_options({"p"}).stop.signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT});
+  CHECK(torchrun_options({"p"}).failures.stop.signals ==
+        std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT});
 }
 
 TEST_CASE("the shutdown timeout is the grace period under all of its names") {
-  CHECK(torchrun_options({"--shutdown-timeout=7", "p"}).stop.grace_period ==
+  CHECK(torchrun_options({"--shutdown-timeout=7", "p"}).failures.stop.grace_period ==
         std::chrono::seconds(7));
-  CHECK(torchrun_options({"--shutdown_timeout", "0", "p"}).stop.grace_period.count() == 0);
-  CHECK(torchrun_options({"p"}, {{"PET_SHUTDOWN_TIMEOUT", "8"}}).stop.grace_period ==
+  CHECK(torchrun_options({"--shutdown_timeout", "0", "p"}).failures.stop.grace_period.count() == 0);
+  CHECK(torchrun_options({"p"}, {{"PET_SHUTDOWN_TIMEOUT", "8"}}).failures.stop.grace_period ==
         std::chrono::seconds(8));
-  CHECK(torchrun_options({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "9"}}).stop.grace_period ==
-        std::chrono::seconds(9));
+  CHECK(torchrun_options({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "9"}})
+            .failures.stop.grace_period == std::chrono::seconds(9));
   CHECK(torchrun_options({"--grace-period=1", "p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "9"}})
-            .stop.grace_period == std::chrono::seconds(1));
+            .failures.stop.grace_period == std::chrono::seconds(1));
   CHECK_THAT(torchrun_refusal({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}),
              StartsWith("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=soon"));
 }
 
 TEST_CASE("Paddle's names for the GPUs are understood") {
-  CHECK(torchrun_options({"--devices=0,1", "p"}).gpus.list == std::vector<int>{0, 1});
-  CHECK(torchrun_options({"--selected_gpus", "2", "p"}).gpus.list == std::vector<int>{2});
+  CHECK(torchrun_options({"--devices=0,1", "p"}).devices.gpus.list == std::vector<int>{0, 1});
+  CHECK(torchrun_options({"--selected_gpus", "2", "p"}).devices.gpus.list == std::vector<int>{2});
 }
 
 TEST_CASE("every option of torchrun is taken in both spellings with its typed field") {
@@ -189,26 +190,26 @@ TEST_CASE("every option of torchrun is taken in both spellings with its typed fi
                                          "--store-allow-uid=1000,1001",
                                          "--omp-threads=4",
                                          "p"});
-  CHECK(options.rdzv_backend == "c10d");
-  CHECK(options.rdzv_endpoint->host == "::1");
-  CHECK(options.rdzv_conf.value("timeout") == "5");
-  CHECK(options.nodes.min == 2);
-  CHECK(options.nodes.max == 3);
-  CHECK(options.node_rank == 1);
-  CHECK(options.local_addr == "10.0.0.3");
-  CHECK(options.logs.folder == "/logs");
-  CHECK(options.logs.redirects.of(5) == StreamSet{true, true});
-  CHECK(options.logs.tee.of(0) == StreamSet{true, false});
-  CHECK(options.logs.console_ranks == std::vector<int>{0, 2});
-  CHECK(options.logs.lines.stdout_filters == std::vector<std::string>{"a,b"});
-  CHECK(options.logs.lines.stderr_filters == std::vector<std::string>{"c", "d"});
-  CHECK(options.run_path);
-  CHECK(options.numa_binding == machine::NumaBinding::core_complex);
-  CHECK(options.virtual_local_rank);
-  CHECK(options.gpu_visibility == GpuVisibility::own);
-  CHECK(options.worker_store == WorkerStore::rank0);
-  CHECK(options.store_users.uids == std::vector<unsigned>{1000, 1001});
-  CHECK(options.omp_threads.number == 4);
+  CHECK(options.rendezvous.backend == "c10d");
+  CHECK(options.rendezvous.endpoint->host == "::1");
+  CHECK(options.rendezvous.conf.value("timeout") == "5");
+  CHECK(options.nodes.count.min == 2);
+  CHECK(options.nodes.count.max == 3);
+  CHECK(options.nodes.rank == 1);
+  CHECK(options.nodes.local_addr == "10.0.0.3");
+  CHECK(options.output.logs.folder == "/logs");
+  CHECK(options.output.logs.redirects.of(5) == StreamSet{true, true});
+  CHECK(options.output.logs.tee.of(0) == StreamSet{true, false});
+  CHECK(options.output.logs.console_ranks == std::vector<int>{0, 2});
+  CHECK(options.output.logs.lines.stdout_filters == std::vector<std::string>{"a,b"});
+  CHECK(options.output.logs.lines.stderr_filters == std::vector<std::string>{"c", "d"});
+  CHECK(options.program.run_path);
+  CHECK(options.workers.numa_binding == machine::NumaBinding::core_complex);
+  CHECK(options.devices.virtual_local_rank);
+  CHECK(options.devices.gpu_visibility == GpuVisibility::own);
+  CHECK(options.store.host == WorkerStore::rank0);
+  CHECK(options.store.users.uids == std::vector<unsigned>{1000, 1001});
+  CHECK(options.workers.omp_threads.number == 4);
   CHECK(options.warnings.empty());
 }
 
@@ -261,8 +262,8 @@ TEST_CASE("a local rank argument goes before the script's own and never where on
   CHECK(argv(none, {}).empty());
   CHECK(argv(automatic, {"--local_rank=7"}) == Words{"--local_rank=7"});
   CHECK(argv(dash, {"--local_rank", "7"}) == Words{"--local_rank", "7"});
-  CHECK(torchrun_options({"--use_env", "p"}).local_rank_argument == none);
-  CHECK(torchrun_options({"--local-rank-argument=dash", "p"}).local_rank_argument == dash);
+  CHECK(torchrun_options({"--use_env", "p"}).program.local_rank_argument == none);
+  CHECK(torchrun_options({"--local-rank-argument=dash", "p"}).program.local_rank_argument == dash);
 }
 
 TEST_CASE("a module under the current folder is searched for a local rank option") {

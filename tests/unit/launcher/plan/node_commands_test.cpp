@@ -188,7 +188,7 @@ TEST_CASE("a node that was started through ssh gives its launcher up soon after 
     const Machine machine;
     auto options = parse_launch_options(words, machine.environment);
     REQUIRE(options.has_value());
-    options->rdzv_endpoint = Endpoint("head", 1);
+    options->rendezvous.endpoint = Endpoint("head", 1);
     options->ssh_node = SshNode{};
     return make_plan(*options, machine.environment, machine.probes())
         .value()

@@ -345,7 +345,7 @@ TEST_CASE("the ports that may be chosen are the agent's, with one node too") {
 TEST_CASE("the secret lies where the option says, else among the user's settings") {
   const auto path = [](const std::string& file, const Environment& environment) {
     LaunchOptions options;
-    options.secret_file = file;
+    options.rendezvous.secret_file = file;
     return secret_path(options, environment);
   };
   CHECK(path("here", {{"HOME", "/h"}}) == "here");

@@ -126,15 +126,15 @@ TEST_CASE("on its host a node takes what it was told in place of the launcher's 
   plan.launcher = "head:4711";
   const LaunchOptions node = options_on_node(*options, plan, "10.0.0.2");
   CHECK(node.hosts.spelling.empty());
-  CHECK(node.nodes.max == 2);
-  CHECK(node.node_rank == 1);
-  CHECK(node.processes.number == 4);
-  CHECK(node.rdzv_endpoint->host == "head");
+  CHECK(node.nodes.count.max == 2);
+  CHECK(node.nodes.rank == 1);
+  CHECK(node.workers.processes.number == 4);
+  CHECK(node.rendezvous.endpoint->host == "head");
   REQUIRE(node.ssh_node);
   CHECK(node.ssh_node->addr == "10.0.0.2");
   CHECK(node.ssh_node->name == "b");
-  CHECK(node.standard_input == StdinMode::none);
+  CHECK(node.output.standard_input == StdinMode::none);
   // A host beyond --nnodes is a spare.
   plan.rank = 5;
-  CHECK_FALSE(options_on_node(*options, plan, "10.0.0.2").node_rank);
+  CHECK_FALSE(options_on_node(*options, plan, "10.0.0.2").nodes.rank);
 }
