@@ -66,12 +66,53 @@ machine::GpuDiscovery discover(const LaunchOptions& options, const Environment& 
   return others;
 }
 
+/// --gpus=free: as many as --nproc-per-node says, or N of them, or all.
+LaunchResult<void> claim_free_gpus(const LaunchOptions& options,
+                                   const machine::GpuDiscovery& discovered,
+                                   const std::optional<std::string>& variable, const Probes& probes,
+                                   DevicesPlan& devices) {
+  const GpuSelection& gpus = options.devices.gpus;
+  const ProcessCount& processes = options.workers.processes;
+  if (devices.chosen.empty())
+    return usage_error(gpus.spelling + ": " + no_gpu(discovered, variable));
+  const bool counted =
+      gpus.count == 0 && processes.given && processes.kind == ProcessCount::Kind::number;
+  const int wanted = counted ? processes.number : gpus.count;
+  return take_free_gpus(discovered, gpus, static_cast<std::size_t>(wanted), probes.claim_gpus,
+                        devices);
+}
+
+/// By --nproc-per-node, or by the GPUs that were chosen.
+int number_of_workers(const LaunchOptions& options, int gpus, const Probes& probes) {
+  using Kind = ProcessCount::Kind;
+  const ProcessCount& processes = options.workers.processes;
+  const GpuSelection::Kind selected = options.devices.gpus.kind;
+  if (processes.kind == Kind::devices || (processes.kind == Kind::automatic && gpus > 0))
+    return gpus;
+  if (processes.kind != Kind::number) return probes.logical_cpus();
+  // A list of GPUs asks for a worker on each.
+  const bool has_list =
+      selected == GpuSelection::Kind::list || selected == GpuSelection::Kind::free;
+  return !processes.given && has_list ? gpus : processes.number;
+}
+
+/// The entries of the variable, where each worker wants a GPU of its own and none can be looked at.
+LaunchResult<std::vector<std::string>> unchecked_gpus(const LaunchOptions& options, int workers,
+                                                      const std::string& variable) {
+  auto entries = unchecked_entries(variable);
+  const auto listed = entries.size();
+  if (listed > 0 && static_cast<std::size_t>(workers) > listed)
+    return too_few_listed(options, workers, listed, variable);
+  return entries;
+}
+
 LaunchResult<WorkersAndDevices> workers_and_devices(const LaunchOptions& options,
                                                     const Environment& environment,
                                                     const Probes& probes) {
   using Kind = ProcessCount::Kind;
   const ProcessCount& processes = options.workers.processes;
-  const bool cpu_job = options.devices.gpus.kind == GpuSelection::Kind::none;
+  const GpuSelection& selection = options.devices.gpus;
+  const bool cpu_job = selection.kind == GpuSelection::Kind::none;
   if (cpu_job && processes.kind == Kind::devices) {
     return usage_error("--nproc-per-node=" + processes.word +
                        " and --gpus=none exclude each other; give a number or cpu");
@@ -80,19 +121,12 @@ LaunchResult<WorkersAndDevices> workers_and_devices(const LaunchOptions& options
   const auto variable = lookup(environment, discovered.variable);
 
   WorkersAndDevices result;
-  auto devices = plan_devices(discovered, variable, options.devices.gpus);
+  auto devices = plan_devices(discovered, variable, selection);
   if (!devices) return devices.error();
   result.devices = std::move(*devices);
-  if (options.devices.gpus.kind == GpuSelection::Kind::free) {
-    if (result.devices.chosen.empty())
-      return usage_error(options.devices.gpus.spelling + ": " + no_gpu(discovered, variable));
-    const bool counted =
-        options.devices.gpus.count == 0 && processes.given && processes.kind == Kind::number;
-    const int wanted = counted ? processes.number : options.devices.gpus.count;
-    const auto taken =
-        take_free_gpus(discovered, options.devices.gpus, static_cast<std::size_t>(wanted),
-                       probes.claim_gpus, result.devices);
-    if (!taken) return taken.error();
+  if (selection.kind == GpuSelection::Kind::free) {
+    const auto claimed = claim_free_gpus(options, discovered, variable, probes, result.devices);
+    if (!claimed) return claimed.error();
   }
   if (options.workers.numa_binding) {
     for (const std::string& entry : result.devices.chosen)
@@ -104,26 +138,14 @@ LaunchResult<WorkersAndDevices> workers_and_devices(const LaunchOptions& options
     return usage_error("--nproc-per-node=" + processes.word + ": " + no_gpu(discovered, variable) +
                        "; give a number, cpu or auto");
   }
-  if (processes.kind == Kind::devices || (processes.kind == Kind::automatic && gpus > 0)) {
-    result.workers = gpus;
-  } else if (processes.kind != Kind::number) {
-    result.workers = probes.logical_cpus();
-  } else if (!processes.given && (options.devices.gpus.kind == GpuSelection::Kind::list ||
-                                  options.devices.gpus.kind == GpuSelection::Kind::free)) {
-    result.workers = gpus;  // a list of GPUs asks for a worker on each
-  } else {
-    result.workers = processes.number;
-  }
-  const bool wants_gpus =
-      processes.kind != Kind::cpu || options.devices.gpu_visibility == GpuVisibility::own;
-  if (gpus > 0 && result.workers > gpus && wants_gpus)
+  result.workers = number_of_workers(options, gpus, probes);
+  const bool one_each = options.devices.gpu_visibility == GpuVisibility::own;
+  if (gpus > 0 && result.workers > gpus && (processes.kind != Kind::cpu || one_each))
     return too_many_workers(result.workers, result.devices);
-  if (options.devices.gpu_visibility == GpuVisibility::own && !cpu_job && discovered.gpus.empty() &&
-      variable) {
-    result.unchecked = unchecked_entries(*variable);
-    const auto listed = result.unchecked.size();
-    if (listed > 0 && static_cast<std::size_t>(result.workers) > listed)
-      return too_few_listed(options, result.workers, listed, *variable);
+  if (one_each && !cpu_job && discovered.gpus.empty() && variable) {
+    auto unchecked = unchecked_gpus(options, result.workers, *variable);
+    if (!unchecked) return unchecked.error();
+    result.unchecked = std::move(*unchecked);
   }
   return result;
 }
@@ -159,6 +181,32 @@ std::vector<std::string> arguments_of(const ProgramChoice& program, int local_ra
   for (std::size_t i = 1; i < argv.size(); ++i)
     argv[i] = substitute_local_rank(argv[i], local_rank);
   return argv;
+}
+
+void take_devices(const LaunchOptions& options, DevicesPlan devices, LaunchPlan& plan) {
+  plan.devices = std::move(devices);
+  plan.agent.devices_variable = plan.devices.variable;
+  if (!plan.devices.claims.empty())
+    plan.notes.push_back(options.devices.gpus.spelling + ": the job has GPU " +
+                         joined(plan.devices.chosen, ","));
+  for (const machine::GpuClaim& claim : plan.devices.claims)
+    plan.agent.claimed_gpus.push_back(claim.gpu.entry + "=" + claim.gpu.uuid);
+  plan.warnings.insert(plan.warnings.end(), plan.devices.warnings.begin(),
+                       plan.devices.warnings.end());
+}
+
+/// Program and devices must be there.
+void make_workers(const LaunchOptions& options, const Environment& environment,
+                  const WorkersAndDevices& group, LaunchPlan& plan) {
+  const auto inherited = lookup(environment, plan.devices.variable);
+  plan.agent.file = plan.program.file;
+  plan.agent.virtual_local_rank = options.devices.virtual_local_rank;
+  for (int rank = 0; rank < group.workers; ++rank) {
+    agent::WorkerSettings worker;
+    worker.argv = arguments_of(plan.program, rank);
+    worker.visible_devices = visible_devices(options, plan, group.unchecked, inherited, rank);
+    plan.agent.workers.push_back(std::move(worker));
+  }
 }
 
 /// What the workers execute, and what to say about it.
@@ -224,25 +272,8 @@ LaunchResult<LaunchPlan> make_plan(const LaunchOptions& given, const Environment
 
   auto group = workers_and_devices(options, environment, probes);
   if (!group) return group.error();
-  plan.devices = std::move(group->devices);
-  plan.agent.devices_variable = plan.devices.variable;
-  if (!plan.devices.claims.empty())
-    plan.notes.push_back(options.devices.gpus.spelling + ": the job has GPU " +
-                         joined(plan.devices.chosen, ","));
-  for (const machine::GpuClaim& claim : plan.devices.claims)
-    plan.agent.claimed_gpus.push_back(claim.gpu.entry + "=" + claim.gpu.uuid);
-  const auto inherited_devices = lookup(environment, plan.devices.variable);
-  plan.warnings.insert(plan.warnings.end(), plan.devices.warnings.begin(),
-                       plan.devices.warnings.end());
-  plan.agent.file = plan.program.file;
-  for (int rank = 0; rank < group->workers; ++rank) {
-    agent::WorkerSettings worker;
-    worker.argv = arguments_of(plan.program, rank);
-    worker.visible_devices =
-        visible_devices(options, plan, group->unchecked, inherited_devices, rank);
-    plan.agent.workers.push_back(std::move(worker));
-  }
-  plan.agent.virtual_local_rank = options.devices.virtual_local_rank;
+  take_devices(options, std::move(group->devices), plan);
+  make_workers(options, environment, *group, plan);
   plan_streams(options, probes, plan);
   if (const auto contained = plan_containment(options, probes, plan); !contained)
     return contained.error();

@@ -108,41 +108,40 @@ void warn_of_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
   warn(logs.console_ranks_spelling, "local ", missing, any);
 }
 
-}  // namespace
+/// Which streams go to files.
+struct FileStreams {
+  bool possible = true;
+  StreamMap redirects;
+  StreamMap tee;
+};
 
-void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan) {
-  const LogOptions& logs = options.output.logs;
-  const auto workers = static_cast<int>(plan.agent.workers.size());
-  agent::AgentConfig& agent = plan.agent;
-  agent.standard_input = options.output.standard_input;
-  plan.warden.reads_input = options.output.standard_input != StdinMode::none;
-  agent.logs = logs.lines;
+FileStreams file_streams(const LogOptions& logs, LaunchPlan& plan) {
   // torchrun's rule: /dev/null as the folder means no files, and the console stays as it is.
-  const bool files = logs.folder != kNullDevice;
-  const StreamMap redirects = files ? logs.redirects : StreamMap{};
-  const StreamMap tee = files ? logs.tee : StreamMap{};
-  warn_of_missing_ranks(redirects, "--redirects", plan);
-  warn_of_missing_ranks(tee, "--tee", plan);
+  if (logs.folder == kNullDevice) return {false, {}, {}};
+  const FileStreams files{true, logs.redirects, logs.tee};
+  warn_of_missing_ranks(files.redirects, "--redirects", plan);
+  warn_of_missing_ranks(files.tee, "--tee", plan);
+  return files;
+}
 
-  warn_of_filtered_ranks(logs, plan);
-  if (files && !logs.folder.empty() && redirects.empty() && tee.empty())
-    plan.warnings.emplace_back(
-        "--log-dir without --tee or --redirects keeps no output of the workers");
-
+/// How the workers' streams that are only shown reach us.
+OwnStreams shown_streams(const LaunchOptions& options, const Probes& probes, std::size_t workers) {
   // What comes through ssh is merged with the output of other hosts.
   const bool is_alone = workers == 1 && !options.ssh_node;
-  const bool as_if_alone = is_alone && !options.output.mode && !logs.prefix_given;
-  const auto mode =
-      options.output.mode.value_or(as_if_alone ? OutputMode::raw : OutputMode::prefix);
-  OwnStreams shown{shown_mode(mode, probes.stdout_is_terminal),
-                   shown_mode(mode, probes.stderr_is_terminal)};
-  if (as_if_alone) shown = own_streams(probes);
-  for (int local_rank = 0; local_rank < workers; ++local_rank) {
-    const StreamSet redirected = redirects.of(local_rank);
-    const StreamSet teed = tee.of(local_rank);
-    const bool is_shown = shown_here(logs, local_rank);
-    const bool capped = logs.lines.rotation.bytes_max > 0;
-    agent::WorkerSettings& worker = agent.workers[static_cast<std::size_t>(local_rank)];
+  const auto& mode = options.output.mode;
+  if (is_alone && !mode && !options.output.logs.prefix_given) return own_streams(probes);
+  return {shown_mode(mode.value_or(OutputMode::prefix), probes.stdout_is_terminal),
+          shown_mode(mode.value_or(OutputMode::prefix), probes.stderr_is_terminal)};
+}
+
+void plan_worker_streams(const LogOptions& logs, const FileStreams& files, const OwnStreams& shown,
+                         agent::AgentConfig& agent) {
+  const bool capped = logs.lines.rotation.bytes_max > 0;
+  int local_rank = 0;
+  for (agent::WorkerSettings& worker : agent.workers) {
+    const StreamSet redirected = files.redirects.of(local_rank);
+    const StreamSet teed = files.tee.of(local_rank);
+    const bool is_shown = shown_here(logs, local_rank++);
     worker.standard_output = stream_settings(redirected.standard_output, teed.standard_output,
                                              is_shown, capped, shown.out);
     worker.standard_error = stderr_settings(stream_settings(
@@ -155,11 +154,15 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
         agent.logs.policy == agent::LogPolicy::automatic)
       agent.logs.policy = agent::LogPolicy::block;
   }
-  plan.log_folder.wanted = files && (!logs.folder.empty() || !redirects.empty() || !tee.empty());
-  plan.log_folder.base = files ? logs.folder : "";
+}
+
+/// Prefixes, folded lines and colours.
+void plan_lines(const LaunchOptions& options, const Probes& probes, bool has_tee,
+                agent::AgentConfig& agent) {
+  const LogOptions& logs = options.output.logs;
   agent.prefix_template = logs.prefix_template;
   if (agent.prefix_template.empty())
-    agent.prefix_template = logs.called_torchrun && !tee.empty() ? kTeePrefix : agent::kRankPrefix;
+    agent.prefix_template = logs.called_torchrun && has_tee ? kTeePrefix : agent::kRankPrefix;
   if (logs.no_prefix) agent.prefix_template.clear();
   const bool folds = logs.fold != FoldMode::off && agent.prefix_template == agent::kRankPrefix;
   const bool always_folds = logs.fold == FoldMode::always;
@@ -170,8 +173,30 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
       coloured(logs.colour, node ? node->stdout_is_terminal : probes.stdout_is_terminal);
   agent.colour_stderr =
       coloured(logs.colour, node ? node->stderr_is_terminal : probes.stderr_is_terminal);
+}
+
+}  // namespace
+
+void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan) {
+  const LogOptions& logs = options.output.logs;
+  agent::AgentConfig& agent = plan.agent;
+  agent.standard_input = options.output.standard_input;
+  plan.warden.reads_input = options.output.standard_input != StdinMode::none;
+  agent.logs = logs.lines;
+
+  const FileStreams files = file_streams(logs, plan);
+  const bool has_files = !files.redirects.empty() || !files.tee.empty();
+  warn_of_filtered_ranks(logs, plan);
+  if (files.possible && !logs.folder.empty() && !has_files)
+    plan.warnings.emplace_back(
+        "--log-dir without --tee or --redirects keeps no output of the workers");
+  plan.log_folder.wanted = files.possible && (!logs.folder.empty() || has_files);
+  plan.log_folder.base = files.possible ? logs.folder : "";
+
+  plan_worker_streams(logs, files, shown_streams(options, probes, agent.workers.size()), agent);
+  plan_lines(options, probes, !files.tee.empty(), agent);
   const bool filters = !logs.lines.stdout_filters.empty() || !logs.lines.stderr_filters.empty();
-  if (filters && tee.empty()) {
+  if (filters && files.tee.empty()) {
     plan.warnings.emplace_back(
         "--duplicate-stdout-filters and --duplicate-stderr-filters see only teed streams: add "
         "--tee=3");
