@@ -65,104 +65,17 @@ const OptionText* option_named(const ProgramText& program, const std::string& na
   return nullptr;
 }
 
-/// In lower case, without what stands between them. The names of other options in a text are no
-/// words of it.
-std::vector<std::string> words_in(std::string_view text) {
-  std::vector<std::string> words;
-  bool within = false;
-  bool in_name = false;
-  char before = ' ';
-  for (const char c : lower_case(text)) {
-    const bool part = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    in_name = in_name ? part || c == '-' || c == '_' : c == '-' && before == '-';
-    if (part && !in_name && !within) words.emplace_back();
-    if (part && !in_name) words.back() += c;
-    within = part && !in_name;
-    before = c;
-  }
-  return words;
-}
-
-std::string_view singular(std::string_view word) {
-  return word.size() > 3 && word.ends_with('s') ? word.substr(0, word.size() - 1) : word;
-}
-
-/// `restart` and `restarts` are forms of each other; `hanging` is one of `hang`.
-bool is_form_of(std::string_view word, std::string_view typed) {
-  const std::string_view stem = singular(typed);
-  if (singular(word) == stem) return true;
-  return word.starts_with(stem) &&
-         (word.substr(stem.size()) == "ed" || word.substr(stem.size()) == "ing");
-}
-
-/// Whether each of the typed words is one of the text's.
-bool has_words(std::string_view text, const std::vector<std::string>& typed) {
-  const auto words = words_in(text);
-  return std::all_of(typed.begin(), typed.end(), [&](const std::string& wanted) {
-    return std::any_of(words.begin(), words.end(),
-                       [&](const std::string& word) { return is_form_of(word, wanted); });
-  });
-}
-
-bool has_words(const OptionText& option, const std::vector<std::string>& typed) {
-  return has_words(option.help + " " + option.more + " " + option.placeholder + " " +
-                       joined(option.choices, " ") + " " + option.variable,
-                   typed);
-}
-
-/// Also where the title begins so: `env` is short for Environment.
-bool has_words(const TextSection& section, const std::vector<std::string>& typed) {
-  if (typed.size() == 1 && lower_case(section.title).starts_with(typed.front())) return true;
-  std::string text = section.title + " " + section.text;
-  for (const auto& [term, meaning] : section.terms) text += " " + term + " " + meaning;
-  return has_words(text, typed);
-}
-
-/// Options with the words: those with them in a name first, and those without effect last.
-struct OptionsFound {
-  std::vector<const OptionText*> by_name;
-  std::vector<const OptionText*> by_text;
-  std::vector<const OptionText*> without_effect;
-};
-
-OptionsFound options_with(const ProgramText& program, const std::vector<std::string>& typed) {
-  OptionsFound found;
+/// The only option whose name begins so, as command lines may write it. Null: none, or several.
+const OptionText* option_that_begins(const ProgramText& program, const std::string& name) {
+  const OptionText* found = nullptr;
   for (const auto& option : program.options) {
-    const bool named = std::any_of(option.names.begin(), option.names.end(), [&](const auto& name) {
-      return has_words(without_dashes(name), typed);
-    });
-    if (!named && !has_words(option, typed)) continue;
-    auto& list = !option.no_effect.empty() ? found.without_effect
-                 : named                   ? found.by_name
-                                           : found.by_text;
-    list.push_back(&option);
+    const bool begins = std::any_of(option.names.begin(), option.names.end(),
+                                    [&](const auto& one) { return one.starts_with("--" + name); });
+    if (!begins) continue;
+    if (found != nullptr) return nullptr;
+    found = &option;
   }
   return found;
-}
-
-/// All that has the words. An option that alone has them in its name is shown as a whole. Empty:
-/// there is nothing.
-std::string found_by_words(const ProgramText& program, const std::string& word) {
-  const auto typed = words_in(word);
-  if (word.size() < 3 || typed.empty()) return "";
-  OptionsFound found = options_with(program, typed);
-  std::string whole;
-  if (found.by_name.size() == 1) {
-    whole = help_of_option(*found.by_name.front());
-    found.by_name.clear();
-  }
-  std::string list;
-  for (const auto* part : {&found.by_name, &found.by_text}) {
-    for (const OptionText* option : *part) list += help_entry(*option);
-  }
-  for (const auto& section : program.sections) {
-    if (has_words(section, typed))
-      list += help_entry("--help=" + words_for_title(program, section.title).front(),
-                         "The section \"" + section.title + "\"");
-  }
-  for (const OptionText* option : found.without_effect) list += help_entry(*option);
-  if (list.empty()) return whole;
-  return whole + (whole.empty() ? "With" : "\nAlso with") + " this word: " + word + "\n" + list;
 }
 
 std::optional<std::string> nearest_topic(const ProgramText& program, const std::string& word) {
@@ -187,11 +100,9 @@ std::string of_other_program(const ProgramText& program, const std::string& name
 }
 
 TopicHelp unknown(const ProgramText& program, std::string_view typed, const std::string& word) {
-  const std::string other = of_other_program(program, word);
-  if (auto found = found_by_words(program, word); !found.empty())
-    return {true, found + (other.empty() ? "" : "\n" + other + ".\n")};
   const std::string text = "--help=" + std::string(typed) + ": ";
-  if (!other.empty()) return {false, text + other};
+  if (const std::string other = of_other_program(program, word); !other.empty())
+    return {false, text + other};
   const std::string nothing = text + "no group or option has this name";
   if (const auto meant = nearest_topic(program, word))
     return {false, nothing + "; did you mean --help=" + *meant + "?"};
@@ -241,7 +152,10 @@ TopicHelp topic_help(const ProgramText& program, std::string_view topic) {
   for (const std::string& typed : {std::string(topic), std::string(topic) + "s"}) {
     if (auto text = help_of_topic(program, typed); !text.empty()) return {true, std::move(text)};
   }
-  return unknown(program, topic, without_dashes(as_topic(topic)));
+  const std::string word = without_dashes(as_topic(topic));
+  if (const OptionText* option = word.empty() ? nullptr : option_that_begins(program, word))
+    return {true, help_of_option(*option)};
+  return unknown(program, topic, word);
 }
 
 }  // namespace ddprun

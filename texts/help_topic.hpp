@@ -12,9 +12,7 @@ namespace ddprun {
 /// Stands for the value of the option --help in all our programs.
 inline constexpr std::string_view kTopicPlaceholder = "TOPIC";
 inline constexpr std::string_view kHelpOfHelp =
-    "--help prints all options, --help=TOPIC a group, an option, or those with this word; -h the "
-    "most "
-    "common ones";
+    "--help prints all options, --help=TOPIC a group or an option; -h the most common ones";
 
 /// The words of the groups, then of the sections, each once: `workers`, `streams`, `exit`.
 std::vector<std::string> group_topics(const ProgramText& program);
@@ -37,9 +35,9 @@ struct TopicHelp {
 /// blanks are the same as lower case and dashes. Empty: no group and no option has this name.
 std::string help_of_topic(const ProgramText& program, std::string_view topic);
 
-/// The help for what follows --help=, where less is enough than for help_of_topic: the singular of
-/// a group, else words that are looked for in the names of the options and then in their texts and
-/// the sections'. All that has them is shown; an option without effect comes last.
+/// The help for what follows --help=: as help_of_topic, also for a group's word without its s
+/// and for the begin of an option's name, if it is that of one only; else
+/// the nearest topic, or an option of another program of ours.
 TopicHelp topic_help(const ProgramText& program, std::string_view topic);
 
 }  // namespace ddprun

@@ -68,8 +68,7 @@ inline constexpr std::array kOwnRows = {
         .help = kHelpOfHelp,
         .more = "--help=streams shows the options of one group, --help=tee one option with an "
                 "example. --help names the groups at its end. If a group and an option have the "
-                "same name, both are shown; --help=--gpus shows only the option. Any other word is "
-                "looked for in the names and texts of all options.",
+                "same name, both are shown; --help=--gpus shows only the option.",
         .example = "ddprun --help=streams",
         .ends = true,
     },

@@ -7,7 +7,6 @@
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
-using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using Words = std::vector<std::string>;
 
@@ -89,30 +88,13 @@ TEST_CASE("a topic of the help is an option, with all that is known of it and an
   CHECK(shown_topic("--help") == "-h, --help[=TOPIC]\n  Help.\n");
 }
 
-TEST_CASE("a word of one option's name alone, or a group's word without its s, is clear enough") {
-  CHECK(shown_topic("lid") ==
-        "--pot-lid\n  With a lid.\n\nAlso with this word: lid\n"
-        "      --oven-cover                Not used (has a lid); no effect: there is none\n");
-  CHECK(shown_topic("sizes") == shown_topic("pot-size"));
+TEST_CASE(
+    "a group's word without its s and the begin of one option's name are clear enough, and a word of "
+    "a text is no topic") {
   CHECK(shown_topic("pot") == shown_topic("pots"));
-}
-
-TEST_CASE("another word is looked for in names, then in texts, and last where there is no effect") {
-  CHECK(shown_topic("pot-") ==
-        "With this word: pot-\n"
-        "      --pot-size=N                Litres\n"
-        "      --pot-lid                   With a lid\n"
-        "      --pots=N                    How many\n"
-        "      --help=pots                 The section \"Pots and pans\"\n");
-  CHECK(shown_topic("many") ==
-        "With this word: many\n      --pots=N                    How many\n");
-  CHECK_THAT(shown_topic("cupboards"), Contains("--help=pots ") && Contains("Pots and pans"));
-  CHECK_THAT(shown_topic("take"), Contains("-t, --heat=low|high"));
-  CHECK_THAT(shown_topic("cook_heat"), Contains("--heat"));
-  CHECK_THAT(shown_topic("HIGH"), Contains("--heat"));
-  CHECK_THAT(shown_topic("covers"), StartsWith("With this word: covers\n      --oven-cover"));
-  // Whole words only, and no pronouns.
-  for (const auto* part : {"it", "eat", "upboar"}) refused_topic(part);
+  CHECK(shown_topic("pot-s") == shown_topic("pot-size"));
+  refused_topic("pot-");
+  for (const auto* word : {"lid", "many", "litres", "it"}) refused_topic(word);
 }
 
 TEST_CASE("a word that is an option of another program of ours is answered with how to see it") {
@@ -120,9 +102,8 @@ TEST_CASE("a word that is an option of another program of ours is answered with 
         "--help=epochs: epochs is an option of train: ddprun train --help=epochs shows it");
   CHECK(refused_topic("nnodes") ==
         "--help=nnodes: nnodes is an option of ddprun: ddprun --help=nnodes shows it");
-  CHECK_THAT(shown_topic("size"),
-             StartsWith("--pot-size=N\n") && EndsWith("\nsize is an option of train: ddprun train "
-                                                      "--help=size shows it.\n"));
+  CHECK(refused_topic("size") ==
+        "--help=size: size is an option of train: ddprun train --help=size shows it");
 }
 
 TEST_CASE("the word behind --help is a topic only if it is one as it stands") {

@@ -47,7 +47,8 @@ TEST_CASE("the help shows examples first, then every option of the table under i
   }
 }
 
-TEST_CASE("a topic may be a part of an option's name, a group without its s, or behind a blank") {
+TEST_CASE(
+    "a topic may be the begin of an option's name, a group without its s, or behind a blank") {
   CHECK(help_on("nproc").text == help_on("nproc-per-node").text);
   CHECK(help_on("restart").text == help_on("restarts").text);
   CHECK(help_on("restart").found);
@@ -133,20 +134,9 @@ TEST_CASE(
   CHECK_THAT(help_on("restart").text, Contains("max-restarts"));
 }
 
-TEST_CASE("the help finds the words that people look for, and first what has an effect") {
-  const auto before = [](const std::string& text, const char* one, const char* other) {
-    INFO(text);
-    return text.find(one) < std::min(text.find(other), text.size());
-  };
-  CHECK_THAT(help_on("hang").text, Contains("--progress-timeout") && !Contains("node-changes"));
-  CHECK(before(help_on("elastic").text, "--nnodes", "--elastic-level"));
-  CHECK(before(help_on("env").text, "--pass-env", "--help=environment"));
-  CHECK_THAT(help_on("env").text, Contains("--help=environment"));
-  CHECK_THAT(help_on("seed").text,
-             Contains("--chaos") && Contains("ddprun train --help=seed shows it"));
+TEST_CASE("a topic that is an option of train is answered with how to see it") {
   CHECK(help_on("resume").text ==
         "--help=resume: resume is an option of train: ddprun train --help=resume shows it");
-  CHECK(before(help_on("timeout").text, "--preflight-timeout", "no effect"));
 }
 
 TEST_CASE("the exit codes of the help are all that ddprun has, and those of docs/exit-codes.md") {
