@@ -157,6 +157,17 @@ bool may_be_value_of(std::string_view name, std::string_view word) {
   return false;
 }
 
+std::string mpirun_workers(std::string_view token, std::string_view next_word) {
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  if (!token.starts_with("-n")) return "";
+  const std::string_view rest = token.substr(token.starts_with("-np") ? 3 : 2);
+  if (is_number(rest)) return std::string(rest);
+  if (!rest.empty()) return "";
+  return is_number(next_word) ? std::string(next_word) : "N";
+}
+
 std::string instead_of_option(std::string_view name, std::string_view value) {
   if (const Renamed* renamed = renamed_option(name)) {
     return "; did you mean --" + std::string(renamed->here) + "=" +

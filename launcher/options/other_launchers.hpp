@@ -11,6 +11,10 @@ namespace ddprun::launcher {
 /// before it.
 bool may_be_value_of(std::string_view name, std::string_view word);
 
+/// mpirun's number of workers, `-n 2`, `-np 2` or `-n2`; `N` where it is missing. Empty: `token` is
+/// none of these.
+std::string mpirun_workers(std::string_view token, std::string_view next_word);
+
 /// What to type here instead of another launcher's option: the rest of a sentence that begins with
 /// `unknown option`. `name` has dashes and no dashes before it; `value` is empty where none is
 /// known. Empty: no launcher's option.

@@ -91,7 +91,6 @@ class CommandLineParser {
   Step missing_value(const OptionRow& row, const std::string& spelling) const;
   LaunchResult<std::size_t> find_long(const std::string& spelling) const;
   LaunchError unknown(const std::string& spelling) const;
-  std::string mpirun_workers(const std::string& token) const;
   std::string typed_value(std::string_view name) const;
   std::string option_of_train(std::string_view name, std::string_view value) const;
   void take_program();
@@ -134,18 +133,6 @@ CommandLineParser::Step CommandLineParser::walk() {
     if (!step || !*step) return step;
   }
   return false;
-}
-
-/// `-n 2`, `-np 2` and `-n2` are mpirun's: the number; empty: it is not one of them.
-std::string CommandLineParser::mpirun_workers(const std::string& token) const {
-  const auto is_number = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  if (!token.starts_with("-n")) return "";
-  const std::string_view rest = std::string_view(token).substr(token.starts_with("-np") ? 3 : 2);
-  if (is_number(rest)) return std::string(rest);
-  if (!rest.empty()) return "";
-  return next_ < arguments_.size() && is_number(arguments_[next_]) ? arguments_[next_] : "N";
 }
 
 /// What is written after the = of the option just met, else the next word where it is a number, or
@@ -290,7 +277,9 @@ CommandLineParser::Step CommandLineParser::missing_value(const OptionRow& row,
 }
 
 LaunchError CommandLineParser::unknown(const std::string& spelling) const {
-  if (const auto workers = mpirun_workers(spelling); !workers.empty())
+  const std::string_view next =
+      next_ < arguments_.size() ? std::string_view(arguments_[next_]) : "";
+  if (const auto workers = mpirun_workers(spelling, next); !workers.empty())
     return usage_error("unknown option " + spelling + "; did you mean --nproc-per-node=" + workers +
                        "?");
   std::vector<std::string> known;
