@@ -16,6 +16,7 @@ if(DDPRUN_TRAIN)
 endif()
 if(DDPRUN_TESTS)
   find_package(Catch2 REQUIRED)
+  find_package(BoostProcess REQUIRED)  # starts the tests' programs
 endif()
 
 if(DDPRUN_TRAIN AND NOT DDPRUN_CUDA STREQUAL "OFF")

@@ -1,32 +1,36 @@
 #include "tests/support/child.hpp"
-#include <sstream>
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <csignal>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/optional.hpp>  // before Boost.Process, which needs it and includes another
+#include <boost/process/v2/posix/default_launcher.hpp>
+#include <boost/process/v2/process.hpp>
+#include <boost/process/v2/start_dir.hpp>
+#include <boost/process/v2/stdio.hpp>
+
 namespace ddprun::test {
 
+namespace process = boost::process::v2;
 using namespace std::chrono_literals;
 
-Child::Child(const std::vector<std::string>& command, const ChildOptions& options)
-    : deadline_(std::chrono::steady_clock::now() + options.limit) {
-  int in[2];
-  int out[2];
-  int err[2];
-  if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
-    throw std::runtime_error("pipe failed");
-  }
+namespace {
+
+/// Ours, with what the options add and remove.
+std::vector<std::string> environment_of(const ChildOptions& options) {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -38,23 +42,59 @@ Child::Child(const std::vector<std::string>& command, const ChildOptions& option
   for (const auto& [name, value] : options.environment) {
     if (!value.empty()) entries.push_back(name + "=" + value);
   }
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  std::vector<char*> environment;
-  for (const std::string& entry : entries) environment.push_back(const_cast<char*>(entry.c_str()));
-  environment.push_back(nullptr);
+  return entries;
+}
 
-  pid_ = fork();
-  if (pid_ < 0) throw std::runtime_error("fork failed");
-  if (pid_ == 0) {
-    dup2(options.leave_stdin ? open("/dev/null", O_RDONLY) : in[0], 0);
-    dup2(out[1], 1);
-    dup2(err[1], 2);
-    if (!options.directory.empty() && chdir(options.directory.c_str()) != 0) _exit(126);
-    execvpe(argv[0], argv.data(), environment.data());
-    _exit(127);
+/// As a shell finds it. (Boost.Process's own search and environment do not compile in 1.81 without
+/// Boost.Filesystem.)
+std::string file_of(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "/usr/bin:/bin");
+  for (std::string folder;
+       name.find('/') == std::string::npos && std::getline(folders, folder, ':');) {
+    const std::string file = folder + "/" + name;
+    if (access(file.c_str(), X_OK) == 0) return file;
   }
+  return name;
+}
+
+/// Only the start is Boost.Process's: its waits have no deadline (docs/decisions/0006).
+pid_t start(const std::vector<std::string>& command, const ChildOptions& options, int in, int out,
+            int err) {
+  static boost::asio::io_context context;
+  const std::vector<std::string> arguments(command.begin() + 1, command.end());
+  const std::vector<std::string> environment = environment_of(options);
+  process::process_stdio streams{in, out, err};
+  if (options.leave_stdin) streams.in.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  std::vector<const char*> entries;
+  for (const std::string& entry : environment) entries.push_back(entry.c_str());
+  entries.push_back(nullptr);
+  process::posix::default_launcher launcher;
+  launcher.env = entries.data();
+  process::error_code failed;
+  auto child = launcher(
+      context.get_executor(), failed, file_of(command.front()), arguments, streams,
+      process::process_start_dir(options.directory.empty() ? "." : options.directory.c_str()));
+  if (options.leave_stdin) close(streams.in.fd);
+  if (!failed) {
+    child.detach();
+    return launcher.pid;
+  }
+  if (launcher.pid > 0) waitpid(launcher.pid, nullptr, 0);
+  throw std::runtime_error(command.front() + " does not start: " + failed.message());
+}
+
+}  // namespace
+
+Child::Child(const std::vector<std::string>& command, const ChildOptions& options)
+    : deadline_(std::chrono::steady_clock::now() + options.limit) {
+  int in[2];
+  int out[2];
+  int err[2];
+  if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
+    throw std::runtime_error("pipe failed");
+  }
+  pid_ = start(command, options, in[0], out[1], err[1]);
   close(in[0]);
   close(out[1]);
   close(err[1]);
