@@ -5,11 +5,9 @@
 #include <array>
 
 #include "launcher/options/option_rows_failures.hpp"
-#include "launcher/options/option_rows_hosts.hpp"
 #include "launcher/options/option_rows_job.hpp"
 #include "launcher/options/option_rows_own.hpp"
 #include "launcher/options/option_rows_rendezvous.hpp"
-#include "launcher/options/option_rows_without_effect.hpp"
 #include "launcher/options/parser.hpp"
 
 namespace ddprun::launcher {

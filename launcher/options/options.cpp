@@ -6,13 +6,11 @@
 #include "base/lower_case.hpp"
 #include "base/trimmed.hpp"
 #include "launcher/options/chaos_option.hpp"
-#include "launcher/options/hosts_options.hpp"
 #include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/options_without_effect.hpp"
 #include "launcher/options/other_launchers.hpp"
 #include "launcher/options/rendezvous_options.hpp"
-#include "launcher/options/signal_names.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/printable.hpp"
 #include "launcher/cluster/schedulers.hpp"
 #include "launcher/options/option_value.hpp"
-#include "launcher/options/rdzv_times.hpp"
+#include "launcher/options/rdzv_conf.hpp"
 #include "launcher/plan/plan_parts.hpp"
 #include "proto/message_limits.hpp"
 #include "proto/run_id.hpp"

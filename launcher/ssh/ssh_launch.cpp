@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.hpp"
-#include "launcher/options/rdzv_times.hpp"
+#include "launcher/options/rdzv_conf.hpp"
 #include "launcher/ssh/passed_environment.hpp"
 #include "proto/environment_names.hpp"
 

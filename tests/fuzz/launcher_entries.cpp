@@ -12,7 +12,7 @@
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/options/parser.hpp"
-#include "launcher/options/rdzv_times.hpp"
+#include "launcher/options/rdzv_conf.hpp"
 #include "launcher/ssh/hosts.hpp"
 #include "launcher/ssh/node_messages.hpp"
 #include "launcher/ssh/node_output.hpp"

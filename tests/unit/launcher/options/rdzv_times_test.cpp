@@ -1,7 +1,7 @@
 // The times of --rdzv-conf: each pair of them gives a set that fits together, or a clear refusal.
 #include <catch2/catch.hpp>
 
-#include "launcher/options/rdzv_times.hpp"
+#include "launcher/options/rdzv_conf.hpp"
 
 using namespace ddprun::launcher;
 using namespace std::chrono_literals;

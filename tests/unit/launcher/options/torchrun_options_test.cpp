@@ -4,9 +4,9 @@
 #include <csignal>
 
 #include "launcher/options/log_options.hpp"
+#include "launcher/options/option_value.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/options/rdzv_conf.hpp"
-#include "launcher/options/signal_names.hpp"
 #include "launcher/program/local_rank_argument.hpp"
 #include "tests/unit/launcher/fake_files.hpp"
 
