@@ -25,7 +25,6 @@
 #include "base/unique_handle.hpp"
 #include "base/version.hpp"
 #include "launcher/ssh/node_guard.hpp"
-#include "launcher/ssh/node_input.hpp"
 
 namespace ddprun::launcher {
 namespace {

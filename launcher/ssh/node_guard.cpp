@@ -1,18 +1,26 @@
 #include "launcher/ssh/node_guard.hpp"
 
+#include <dirent.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
+#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/bounded_write.hpp"
 #include "base/exit_codes.hpp"
+#include "base/unique_handle.hpp"
 #include "launcher/ssh/node_messages.hpp"
 #include "launcher/ssh/ssh_command.hpp"
-#include "launcher/ssh/stray_sockets.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "warden/warden_signals.hpp"
 
@@ -122,6 +130,71 @@ void NodeGuard::finish(int code) {
   const auto left = machine::kill_all_children(Clock::now() + stop_.kill_timeout);
   unlink(socket_.c_str());
   _exit(left.empty() ? code : kExitLeftovers);
+}
+
+bool NodeInput::read_more(std::optional<std::chrono::steady_clock::time_point> deadline) {
+  while (deadline) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now());
+    pollfd ready{STDIN_FILENO, POLLIN, 0};
+    const int count = left > 0ms ? poll(&ready, 1, static_cast<int>(left.count())) : 0;
+    if (count > 0) break;
+    if (count == 0 || errno != EINTR) return false;
+  }
+  std::array<char, 64 * 1024> buffer;
+  ssize_t count = 0;
+  do {
+    count = read(STDIN_FILENO, buffer.data(), buffer.size());
+  } while (count < 0 && errno == EINTR);
+  if (count <= 0) return false;
+  bytes_.append(buffer.data(), static_cast<std::size_t>(count));
+  return true;
+}
+
+std::optional<std::string> NodeInput::take_line() {
+  const auto newline = bytes_.find('\n');
+  if (newline == std::string::npos) return std::nullopt;
+  std::string line = bytes_.substr(0, newline);
+  bytes_.erase(0, newline + 1);
+  return line;
+}
+
+std::string NodeInput::take(std::size_t bytes) {
+  std::string taken = bytes_.substr(0, bytes);
+  bytes_.erase(0, bytes);
+  return taken;
+}
+
+namespace {
+
+bool is_old_and_ours(const std::string& path) {
+  struct stat status {};
+  return lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) &&
+         status.st_uid == geteuid() && status.st_mtime + kStrayAge.count() <= std::time(nullptr);
+}
+
+/// Without waiting: a listener with many others waiting is one, too.
+bool nobody_listens(const std::string& path) {
+  sockaddr_un addr{};
+  addr.sun_family = AF_UNIX;
+  if (path.size() >= sizeof addr.sun_path) return false;
+  std::memcpy(addr.sun_path, path.c_str(), path.size());
+  const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return fd && connect(fd.get(), reinterpret_cast<const sockaddr*>(&addr), sizeof addr) != 0 &&
+         errno == ECONNREFUSED;
+}
+
+}  // namespace
+
+void remove_stray_sockets(const std::string& folder) {
+  DIR* const directory = opendir(folder.c_str());
+  if (directory == nullptr) return;
+  while (const dirent* entry = readdir(directory)) {
+    if (!std::string_view(entry->d_name).starts_with(kSocketPrefix)) continue;
+    const std::string path = folder + "/" + entry->d_name;
+    if (is_old_and_ours(path) && nobody_listens(path)) unlink(path.c_str());
+  }
+  closedir(directory);
 }
 
 }  // namespace ddprun::launcher

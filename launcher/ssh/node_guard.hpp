@@ -4,14 +4,42 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "base/unique_handle.hpp"
-#include "launcher/ssh/node_input.hpp"
 #include "machine/processes/stop_settings.hpp"
 #include "warden/supervised_child.hpp"
 
 namespace ddprun::launcher {
+
+/// No line from the launcher is longer.
+inline constexpr std::size_t kInputLineBytesMax = 256;
+
+class NodeInput {
+ public:
+  /// Waits until there are bytes, or the input has ended, or the deadline has passed; false: there
+  /// will be no more, or none in time.
+  bool read_more(std::optional<std::chrono::steady_clock::time_point> deadline);
+  /// None: there is no whole one yet.
+  std::optional<std::string> take_line();
+  std::string take(std::size_t bytes);
+  [[nodiscard]] std::size_t size() const { return bytes_.size(); }
+
+ private:
+  std::string bytes_;
+};
+
+/// Between its socket's name and its first connection sshd has less than this: a younger one may
+/// belong to a job that is just being started.
+inline constexpr std::chrono::seconds kStrayAge{60};
+
+/// Removes from `folder` each socket with a name that begins with kSocketPrefix, that is
+/// our user's and older than kStrayAge, and at which nobody listens. Those of other running jobs
+/// are asked for a connection, which ends at once. What cannot be read or removed stays.
+void remove_stray_sockets(const std::string& folder);
 
 /// It is to the node's warden what that is to its agent, but knows nothing of the job: it neither
 /// starts nor watches workers.

@@ -4,12 +4,15 @@
 
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/system/result.hpp>
 
 #include "launcher/options/environment.hpp"
+#include "launcher/options/launch_error.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/ssh/hosts.hpp"
 #include "launcher/ssh/node_messages.hpp"
@@ -59,5 +62,13 @@ std::string ssh_dry_run_json(const SshLaunch& launch);
 /// On a host: the options of the launcher's command line, as they are for this node. `addr` is
 /// numeric: by which other hosts reach this one.
 LaunchOptions options_on_node(LaunchOptions options, const NodePlan& plan, const std::string& addr);
+
+/// The names that are always passed; one that ends with * stands for all that begin so.
+std::span<const std::string_view> passed_by_default();
+
+/// NAME=VALUE of the variables that are passed: those of passed_by_default(), and those of
+/// --pass-env, `NAME,PREFIX*,NAME=VALUE`. Errors: a name that is none.
+LaunchResult<std::vector<std::string>> passed_environment(const Environment& environment,
+                                                          std::string_view pass_env);
 
 }  // namespace ddprun::launcher

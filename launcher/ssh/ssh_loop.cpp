@@ -1,4 +1,4 @@
-#include "launcher/ssh/ssh_loop.hpp"
+#include "launcher/ssh/launch_from_here.hpp"
 
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,10 +28,8 @@
 #include "base/version.hpp"
 #include "launcher/report/error_file_copy.hpp"
 #include "launcher/report/report_file.hpp"
-#include "launcher/ssh/find_program.hpp"
 #include "launcher/ssh/node_output.hpp"
 #include "launcher/ssh/output_thread.hpp"
-#include "launcher/ssh/own_lines.hpp"
 #include "launcher/ssh/ssh_job.hpp"
 #include "launcher/ssh/why_not_started.hpp"
 #include "machine/programs/child_program.hpp"
@@ -83,6 +83,21 @@ std::vector<std::string> own_environment() {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
   return entries;
+}
+
+/// The file that a shell would execute for this name: a path as it is, else the first in PATH.
+/// Empty: none.
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : "";
+  const char* const path = std::getenv("PATH");
+  std::string_view folders = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
+  while (!folders.empty()) {
+    const auto end = std::min(folders.find(':'), folders.size());
+    const std::string file = std::string(folders.substr(0, end)) + "/" + name;
+    folders.remove_prefix(std::min(end + 1, folders.size()));
+    if (file.front() == '/' && access(file.c_str(), X_OK) == 0) return file;
+  }
+  return "";
 }
 
 /// What is known of one host besides its state in SshJob.

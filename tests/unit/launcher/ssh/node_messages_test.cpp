@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include "launcher/ssh/node_output.hpp"
-#include "launcher/ssh/own_lines.hpp"
 
 using namespace ddprun::launcher;
 

@@ -1,5 +1,4 @@
 // Which variables go to the hosts; and the plan of a launch.
-#include "launcher/ssh/passed_environment.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
