@@ -1,8 +1,12 @@
-// The file of --report: emptied before the job starts, written when it is over.
+// The files that are written when the job is over: that of --report, emptied before it starts, and
+// a copy of the error file of the culprit.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
+
+#include "agent/agent.hpp"
 
 namespace ddprun::launcher {
 
@@ -31,5 +35,14 @@ struct UnfinishedLines {
 /// it, behind what they have written, on a line of its own. Waits for a reader at most 2 s.
 ReportFileResult write_report_file(const std::string& path, const std::string& json,
                                    const UnfinishedLines& unfinished);
+
+/// What to write there: the culprit's error file with its exit code in `message.errorCode`; where
+/// no worker is to blame (a signal, no port), the reason in the same form. None: the job succeeded,
+/// or the culprit left no error file. Pure.
+std::optional<std::string> error_file_copy(const agent::AgentResult& result,
+                                           std::chrono::system_clock::time_point now);
+
+/// Replaces the file. Empty, or the line for the user about what failed.
+std::string write_error_file_copy(const std::string& path, const std::string& json);
 
 }  // namespace ddprun::launcher

@@ -7,9 +7,9 @@
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
 #include "base/version.hpp"
-#include "launcher/report/chaos_text.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/report/report_hints.hpp"
+#include "launcher/report/report_parts.hpp"
 #include "proto/failure_text.hpp"
 #include "rendezvous/membership/verdict.hpp"
 

@@ -26,7 +26,6 @@
 #include "base/printable.hpp"
 #include "base/signals.hpp"
 #include "base/version.hpp"
-#include "launcher/report/error_file_copy.hpp"
 #include "launcher/report/report_file.hpp"
 #include "launcher/ssh/node_output.hpp"
 #include "launcher/ssh/output_thread.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/report/chaos_text.hpp"
+#include "launcher/report/report_parts.hpp"
 
 #include <catch2/catch.hpp>
 

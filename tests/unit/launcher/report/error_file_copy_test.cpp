@@ -1,5 +1,5 @@
 // What a launcher above ddprun finds in the error file that it named.
-#include "launcher/report/error_file_copy.hpp"
+#include "launcher/report/report_file.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>

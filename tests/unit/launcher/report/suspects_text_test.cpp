@@ -1,5 +1,5 @@
 // The report where workers only waited, and another one probably hangs.
-#include "launcher/report/suspects_text.hpp"
+#include "launcher/report/report_parts.hpp"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

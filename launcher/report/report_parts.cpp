@@ -1,18 +1,20 @@
-#include "launcher/report/suspects_text.hpp"
+#include "launcher/report/report_parts.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "agent/progress/stack_methods.hpp"
 #include "base/describe.hpp"
-#include "launcher/report/counted.hpp"
-#include "launcher/report/stacks_text.hpp"
+#include "launcher/report/screen_text.hpp"
 #include "proto/failure_text.hpp"
 
 namespace ddprun::launcher {
+
 namespace {
 
 std::string suspended_text(const proto::Verdict& verdict) {
@@ -99,6 +101,93 @@ std::string suspects_text(const proto::Verdict& verdict) {
   if (shown != nullptr)
     text += stacks_text(fmt::format("rank {}", shown->rank), shown->worker.stacks);
   return text;
+}
+
+namespace {
+
+constexpr std::size_t kLinesShown = 30;
+constexpr std::size_t kLineBytesShown = 160;
+
+}  // namespace
+
+/// /proc has no stacks, only the state of each thread.
+std::string stacks_text(std::string_view owner, const std::vector<std::string>& stacks) {
+  if (stacks.empty()) return "";
+  const agent::FirstThread first = agent::first_thread_of_python(stacks);
+  const std::size_t shown = std::min(first.lines, kLinesShown);
+  const std::string_view what = stacks.front().starts_with("from /proc") ? "threads" : "stacks";
+  const std::string title =
+      owner.empty() ? fmt::format("its {}", what) : fmt::format("the {} of {}", what, owner);
+  std::string text =
+      fmt::format("ddprun: {}, {}\n", title, on_screen(stacks.front(), kTextBytesShown));
+  for (std::size_t i = 1; i < shown; ++i)
+    text += "    " + on_screen(stacks[i], kLineBytesShown) + "\n";
+  if (shown < first.lines) {
+    text +=
+        fmt::format("    ... and {} more lines, which --report=FILE has\n", stacks.size() - shown);
+  } else if (first.other_threads > 0) {
+    text += fmt::format("    ... and {}, which --report=FILE has\n",
+                        counted(static_cast<int>(first.other_threads), "more thread"));
+  }
+  return text;
+}
+
+namespace {
+
+/// Where several nodes have one name, the line has the longer names of their agents:
+/// `node3-4711-c8991ace`.
+bool is_named_in(std::string_view line, const proto::UnsoundNode& node) {
+  if (!line.starts_with(node.node)) return false;
+  line.remove_prefix(node.node.size());
+  return line.starts_with('-') ? line.find(" " + node.reason) != std::string_view::npos
+                               : line.starts_with(" " + node.reason);
+}
+
+}  // namespace
+
+std::string unsound_text(const std::vector<proto::UnsoundNode>& unsound,
+                         std::string_view next_line) {
+  std::string text;
+  for (const proto::UnsoundNode& one : unsound) {
+    if (one.times == 1 && is_named_in(next_line, one)) continue;
+    text += fmt::format("ddprun: {} {}{}\n", one.node, on_screen(one.reason, kTextBytesShown),
+                        one.times > 1 ? fmt::format(" ({} times)", one.times) : "");
+  }
+  return text;
+}
+
+namespace {
+
+/// By the nearest-rank method: the first that at least `hundredths` of all do not exceed.
+std::chrono::nanoseconds percentile(const std::vector<std::chrono::nanoseconds>& sorted,
+                                    std::size_t hundredths) {
+  return sorted[(sorted.size() * hundredths + 99) / 100 - 1];
+}
+
+}  // namespace
+
+RecoveryTimes recovery_times(const agent::ChaosSummary& chaos) {
+  const auto& sorted = chaos.recoveries;
+  return {percentile(sorted, 50), percentile(sorted, 90), sorted.back()};
+}
+
+std::string chaos_text(const agent::ChaosSummary& chaos) {
+  std::string kinds;
+  int all = 0;
+  for (const auto& [fault, count] : chaos.faults) {
+    all += count;
+    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, to_string(fault));
+  }
+  std::string text = fmt::format("ddprun: chaos (seed {}): {}{}", chaos.seed, counted(all, "fault"),
+                                 kinds.empty() ? "" : " (" + kinds + ")");
+  if (!chaos.recoveries.empty()) {
+    const RecoveryTimes times = recovery_times(chaos);
+    text +=
+        fmt::format("; {}: {} (median), {} (p90), {} (longest)",
+                    counted(static_cast<int>(chaos.recoveries.size()), "recovery", "recoveries"),
+                    describe(times.median), describe(times.p90), describe(times.longest));
+  }
+  return text + "\n";
 }
 
 }  // namespace ddprun::launcher
