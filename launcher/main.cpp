@@ -14,7 +14,6 @@
 #include "launcher/make_secret.hpp"
 #include "launcher/plan/dry_run.hpp"
 #include "launcher/plan/plan.hpp"
-#include "launcher/plan/secret_path.hpp"
 #include "launcher/run_job.hpp"
 #include "launcher/ssh/launch_from_here.hpp"
 #include "launcher/texts/texts.hpp"

@@ -110,4 +110,8 @@ Probes machine_probes();
 LaunchResult<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& environment,
                                    const Probes& probes);
 
+/// --rdzv-secret-file, else `ddprun/secret` in the user's folder for settings; empty: there is no
+/// such folder, as neither XDG_CONFIG_HOME nor HOME is set.
+std::string secret_path(const LaunchOptions& options, const Environment& environment);
+
 }  // namespace ddprun::launcher

@@ -1,4 +1,5 @@
-// The life of the rounds: when one fails, when it is tried again, and how its workers are stopped.
+// The life of the rounds: when one fails, when it is tried again, how its workers are stopped, and
+// how surely nothing of the job survives.
 #include <fmt/format.h>
 
 #include "launcher/plan/plan_parts.hpp"
@@ -69,6 +70,35 @@ void plan_end_of_job(const LaunchOptions& options, const Environment& environmen
   plan.report.exit_code_rule = options.report.exit_code_rule;
   plan.report.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
   plan.agent.keep_error_files = !plan.report.error_file.empty();
+}
+
+LaunchResult<void> plan_containment(const LaunchOptions& options, const Probes& probes,
+                                    LaunchPlan& plan) {
+  using machine::ContainmentLevel;
+  plan.warden.cgroup_optional = options.failures.containment == Containment::automatic;
+  ContainmentLevel& level = plan.warden.containment;
+  switch (options.failures.containment) {
+    case Containment::automatic:
+      // Only where it was delegated to us: people who manage the machine see a cgroup.
+      level = probes.cgroup_delegated() ? ContainmentLevel::cgroup : ContainmentLevel::tree;
+      break;
+    case Containment::tree:
+      level = ContainmentLevel::tree;
+      break;
+    case Containment::pidns:
+      level = ContainmentLevel::pidns;
+      break;
+    case Containment::cgroup:
+      level = ContainmentLevel::cgroup;
+      break;
+  }
+  plan.agent.containment = level;
+  if (options.failures.containment != Containment::cgroup || probes.cgroup_possible()) return {};
+  return usage_error(
+      "--contain=cgroup: cannot create a cgroup here (needs cgroup version 2, Linux 5.14 or newer, "
+      "and "
+      "clone3 allowed by seccomp); start with systemd-run --user --scope -p Delegate=yes "
+      "ddprun ..., or use --contain=auto or pidns");
 }
 
 }  // namespace ddprun::launcher

@@ -1,13 +1,15 @@
 // By what the nodes of a job know each other, and what encrypts between them.
+
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/secret_file.hpp"
 #include "base/shell_word.hpp"
 #include "launcher/plan/plan_parts.hpp"
-#include "launcher/plan/secret_path.hpp"
 
 namespace ddprun::launcher {
+
 namespace {
 
 using agent::RendezvousSettings;
@@ -104,6 +106,11 @@ LaunchResult<void> take_tls(const LaunchOptions& options, const Probes& probes, 
   settings.encrypter = std::move(*opened);
   settings.needs_proof = true;  // no connection opens without it
   return {};
+}
+
+std::string secret_path(const LaunchOptions& options, const Environment& environment) {
+  if (!options.rendezvous.secret_file.empty()) return options.rendezvous.secret_file;
+  return default_secret_path(lookup(environment, "XDG_CONFIG_HOME"), lookup(environment, "HOME"));
 }
 
 }  // namespace ddprun::launcher

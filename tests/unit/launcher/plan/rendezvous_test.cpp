@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "launcher/plan/plan.hpp"
-#include "launcher/plan/secret_path.hpp"
 #include "tests/unit/launcher/planned.hpp"
 
 using namespace ddprun;
