@@ -14,7 +14,7 @@
 #include "agent/chaos/chaos.hpp"
 #include "agent/config.hpp"
 #include "agent/workers/worker_group.hpp"
-#include "machine/processes/ancestor.hpp"
+#include "machine/processes/process_tree.hpp"
 #include "machine/processes/spawn.hpp"
 #include "proto/membership_messages.hpp"
 #include "warden/warden_link.hpp"

@@ -19,7 +19,7 @@
 #include "launcher/texts/texts.hpp"
 #include "proto/environment_names.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
-#include "warden/process_title.hpp"
+#include "warden/own_process.hpp"
 
 namespace {
 

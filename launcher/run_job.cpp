@@ -22,7 +22,7 @@
 #include "launcher/run_folder.hpp"
 #include "launcher/ssh/node.hpp"
 #include "launcher/ssh/ssh_launch.hpp"
-#include "machine/processes/ancestor.hpp"
+#include "machine/processes/process_tree.hpp"
 #include "proto/membership_messages.hpp"
 #include "warden/warden.hpp"
 

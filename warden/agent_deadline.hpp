@@ -1,4 +1,5 @@
-// How long the warden waits for its agent. Pure; the warden does what is due.
+// How long the warden waits for its agent, and when it kills the workers in its place because a
+// lease has ended. Pure; the warden does what is due.
 #pragma once
 
 #include <chrono>
@@ -47,6 +48,33 @@ class AgentDeadline {
   std::optional<Clock::time_point> end_if_stopped_;  // unless the agent is continued before
   std::optional<Clock::time_point> say_;
   Clock::duration limit_;
+};
+
+class FenceDeadline {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  /// For the agent to kill the workers itself.
+  static constexpr std::chrono::seconds kMargin{1};
+  /// A machine that was asleep at the end of the lease wakes warden and agent in the same moment:
+  /// then the agent has this long.
+  static constexpr std::chrono::milliseconds kWakeMargin{200};
+
+  struct Now {
+    TimePoint boot;    ///< of base/boot_clock.hpp; runs on while the machine sleeps
+    TimePoint steady;  ///< of std::chrono::steady_clock
+  };
+
+  /// By the boot clock, when to ask is_due next; none: there is no lease.
+  [[nodiscard]] static std::optional<TimePoint> at(std::optional<TimePoint> lease_end);
+
+  bool is_due(std::optional<TimePoint> lease_end, Now now);
+
+  /// By the steady clock, when to ask in place of at(); none: the machine did not sleep.
+  [[nodiscard]] std::optional<TimePoint> wake_until() const { return wake_until_; }
+
+ private:
+  std::optional<TimePoint> wake_until_;
 };
 
 }  // namespace ddprun::warden

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "machine/processes/pid_namespace.hpp"
-#include "warden/print_line.hpp"
+#include "warden/own_process.hpp"
 
 namespace ddprun::warden {
 

@@ -20,7 +20,7 @@ struct WardenSettings {
   bool reads_input = true;  ///< a worker gets our standard input
   bool has_lease = false;   ///< of several nodes: workers may run as long as the agent's lease says
   std::string run_directory;   ///< removed at the end; empty: there is none
-  std::span<char> title_room;  ///< for the agent's title, see process_title.hpp
+  std::span<char> title_room;  ///< for the agent's title, see own_process.hpp
   /// Work for a process of its own beside the start of the workers, cut short where the job ends
   /// first, and whether there is any. Both may be empty.
   std::function<bool()> has_work_beside;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "machine/processes/ancestor.hpp"
+#include "machine/processes/process_tree.hpp"
 #include "warden/warden_link.hpp"
 
 namespace ddprun::agent {

@@ -11,7 +11,7 @@
 
 #include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
-#include "machine/cgroups/memory_kills.hpp"
+#include "machine/cgroups/job_cgroup.hpp"
 
 namespace ddprun::agent {
 

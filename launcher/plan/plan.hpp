@@ -67,7 +67,7 @@ struct Probes {
   const FileProbe* files = nullptr;
   std::function<bool()> gpus_likely;
   std::function<machine::GpuDiscovery()> discover_gpus;
-  /// Looks for devices of other vendors than NVIDIA, see machine/devices/accelerators.hpp.
+  /// Looks for devices of other vendors than NVIDIA, see machine/devices/devices.hpp.
   std::function<machine::GpuDiscovery(const std::string& word)> discover_accelerators;
   ClaimGpus claim_gpus;
   std::function<int()> logical_cpus;

@@ -16,7 +16,7 @@
 #include "launcher/plan/plan.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
 #include "machine/cpus/usable_cpus.hpp"
-#include "machine/devices/accelerators.hpp"
+#include "machine/devices/devices.hpp"
 #include "rendezvous/munge/munge.hpp"
 
 namespace ddprun::launcher {

@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.hpp"
@@ -68,5 +70,9 @@ class GuardedCgroup {
   UniqueFd life_;      // the writing end of the pipe that the guard reads
   UniqueFd life_end_;  // the reading one, for the next guard
 };
+
+/// Kills for memory so far: those of our own cgroup where it counts them (version 2), else those of
+/// the whole machine. None: the kernel does not say. `root` stands before every path.
+std::optional<std::uint64_t> memory_kill_count(const std::string& root = "");
 
 }  // namespace ddprun::machine

@@ -61,4 +61,9 @@ std::string pci_address_of(const GpuDiscovery& discovered, const std::string& en
 /// A PCI address with four digits of domain, unless it needs more, in lower case.
 std::string sysfs_spelling(std::string_view text);
 
+/// The first vendor, in the order of AMD, Intel, Ascend and Gaudi, that has a device which can be
+/// opened here. `word` as in GpuDiscovery; empty: any. `root`: where /sys and /dev are, but in
+/// tests the machine's. Never fails.
+GpuDiscovery discover_accelerators(std::string_view word = {}, const std::string& root = "");
+
 }  // namespace ddprun::machine

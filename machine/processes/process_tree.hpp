@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_handle.hpp"
+
 namespace ddprun::machine {
 
 struct ProcessEntry {
@@ -70,5 +72,15 @@ std::string name_of(const ProcessEntry& entry);
 
 /// Why it may not die: `pid 77 (python3), state D (waits in the kernel, in __refrigerator)`.
 std::string describe_stuck(const ProcessEntry& entry);
+
+struct Ancestor {
+  pid_t pid = -1;
+  std::string name;  ///< comm, at most 15 bytes
+  UniqueFd pidfd;    ///< readable when it has ended
+};
+
+/// The nearest ancestor with a name that begins with one of `names`. None: there is no such one, it
+/// is outside of our pid namespace (a container's), or the kernel has no pidfds (before 5.3).
+std::optional<Ancestor> find_ancestor(const std::vector<std::string>& names);
 
 }  // namespace ddprun::machine

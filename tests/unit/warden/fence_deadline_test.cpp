@@ -1,4 +1,4 @@
-#include "warden/fence_deadline.hpp"
+#include "warden/agent_deadline.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "warden/process_title.hpp"
+#include "warden/own_process.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

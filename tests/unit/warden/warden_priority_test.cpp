@@ -9,7 +9,7 @@
 #include <string>
 
 #include "tests/support/skip.hpp"
-#include "warden/warden_priority.hpp"
+#include "warden/own_process.hpp"
 
 using namespace ddprun;
 

@@ -1,4 +1,4 @@
-#include "machine/cgroups/memory_kills.hpp"
+#include "machine/cgroups/job_cgroup.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

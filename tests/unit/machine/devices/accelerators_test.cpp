@@ -1,5 +1,5 @@
 // The accelerators of vendors other than NVIDIA, in a /sys and /dev of our own.
-#include "machine/devices/accelerators.hpp"
+#include "machine/devices/devices.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

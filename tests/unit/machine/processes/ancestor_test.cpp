@@ -9,7 +9,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "machine/processes/ancestor.hpp"
+#include "machine/processes/process_tree.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
