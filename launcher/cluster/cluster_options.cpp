@@ -1,13 +1,16 @@
 #include "launcher/cluster/cluster_options.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "launcher/cluster/port_candidates.hpp"
+#include "base/hash_bytes.hpp"
 
 namespace ddprun::launcher {
+
 namespace {
 
 /// Workers have to end before the scheduler kills them, so that there is a report of it.
@@ -152,6 +155,20 @@ LaunchResult<ClusterChoice> with_cluster(LaunchOptions options, const Environmen
   ClusterChoice choice{std::move(options), {}};
   if (!is_told_nodes) choice.use.hint = node->hint;
   return choice;
+}
+
+std::vector<std::uint16_t> port_candidates(std::string_view run_id,
+                                           const std::optional<PortBounds>& bounds) {
+  const PortBounds all = bounds.value_or(PortBounds{20'000, 29'399});
+  const std::uint32_t ports = all.last - all.first + 1U;
+  const std::uint32_t groups = std::max(ports / kPortCandidates, 1U);
+  const std::uint64_t hash = hash_bytes(std::as_bytes(std::span(run_id)), run_id.size());
+  const std::uint32_t first =
+      all.first + static_cast<std::uint32_t>(hash % groups) * kPortCandidates;
+  std::vector<std::uint16_t> candidates;
+  for (std::uint32_t port = first; port <= all.last && port < first + kPortCandidates; ++port)
+    candidates.push_back(static_cast<std::uint16_t>(port));
+  return candidates;
 }
 
 }  // namespace ddprun::launcher

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/cluster/cluster_node.hpp"
@@ -38,5 +39,13 @@ struct ClusterChoice {
 /// `options` and what the scheduler says about those that were not given. Errors: the scheduler's
 /// variables are needed and wrong, or an address is missing that it does not give.
 LaunchResult<ClusterChoice> with_cluster(LaunchOptions options, const Environment& environment);
+
+inline constexpr std::uint16_t kPortCandidates = 8;
+
+/// From the run id, so that all nodes find the same ones: eight in a row from 20000 to 29399, below
+/// the usual ports of rdzvd and torchrun and those that the kernel gives to connections; or as many
+/// of `bounds`. Jobs with other run ids have either the same ones or none in common.
+std::vector<std::uint16_t> port_candidates(std::string_view run_id,
+                                           const std::optional<PortBounds>& bounds);
 
 }  // namespace ddprun::launcher

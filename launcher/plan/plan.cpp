@@ -8,7 +8,6 @@
 #include "base/shell_word.hpp"
 #include "launcher/options/option_table.hpp"
 #include "launcher/plan/plan_parts.hpp"
-#include "launcher/program/local_rank_argument.hpp"
 #include "launcher/program/options_behind.hpp"
 #include "proto/environment_names.hpp"
 

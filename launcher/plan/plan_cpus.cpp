@@ -1,6 +1,6 @@
 // Which CPUs a worker runs on, and with how many threads.
 #include "launcher/plan/plan_parts.hpp"
-#include "launcher/program/openmp.hpp"
+#include "launcher/program/script_text.hpp"
 #include "machine/cpus/placement.hpp"
 #include "machine/cpus/usable_cpus.hpp"
 #include "proto/environment_names.hpp"

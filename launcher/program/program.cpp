@@ -8,7 +8,6 @@
 #include "base/shell_word.hpp"
 #include "base/substitute.hpp"
 #include "launcher/options/other_launchers.hpp"
-#include "launcher/program/on_path.hpp"
 #include "launcher/program/python_choice.hpp"
 #include "launcher/program/run_path.hpp"
 #include "launcher/program/script_text.hpp"

@@ -1,9 +1,12 @@
-// What the beginning of a file tells about the interpreter that it is for. Pure.
+// What a program's file tells: the interpreter that it is for, and whether the number of OpenMP's
+// threads may matter to it. Pure; files are read through a probe.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+
+#include "launcher/program/program.hpp"
 
 namespace ddprun::launcher {
 
@@ -22,5 +25,9 @@ std::string lost_by_env(std::string_view first_bytes);
 /// The interpreter that a script's first line names, without its folder. Empty: none, or it has
 /// arguments or variables there.
 std::string interpreter_of(std::string_view first_bytes);
+
+/// Python programs (their libraries use it), and programs that are linked to a library of OpenMP.
+/// Our own trainer is not, and of a shell script it is not known what it starts.
+bool may_use_openmp(const ProgramChoice& program, const FileProbe& files);
 
 }  // namespace ddprun::launcher

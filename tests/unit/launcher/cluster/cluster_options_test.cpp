@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "launcher/cluster/cluster_options.hpp"
-#include "launcher/cluster/port_candidates.hpp"
 #include "tests/unit/launcher/cluster/variables.hpp"
 
 using namespace ddprun;

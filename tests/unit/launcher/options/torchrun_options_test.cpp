@@ -7,7 +7,7 @@
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/options/rdzv_conf.hpp"
-#include "launcher/program/local_rank_argument.hpp"
+#include "launcher/program/options_behind.hpp"
 #include "tests/unit/launcher/fake_files.hpp"
 
 using namespace ddprun;
