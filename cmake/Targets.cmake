@@ -49,8 +49,15 @@ if(DDPRUN_FUZZ)
 endif()
 
 # Third-party code, all of it linked in: only libc is shared (a program that starts under any LD_LIBRARY_PATH).
-add_library(ddprun_fmt INTERFACE)
-target_link_libraries(ddprun_fmt INTERFACE fmt::fmt-header-only)
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 11)
+  add_library(ddprun_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt_impl.cpp)
+  target_include_directories(ddprun_fmt SYSTEM PUBLIC $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_link_libraries(ddprun_fmt PRIVATE ddprun_settings)
+  set_target_properties(ddprun_fmt PROPERTIES UNITY_BUILD OFF)
+else()
+  add_library(ddprun_fmt INTERFACE)
+  target_link_libraries(ddprun_fmt INTERFACE fmt::fmt-header-only)
+endif()
 add_library(ddprun_spdlog STATIC ${PROJECT_SOURCE_DIR}/cmake/spdlog_impl.cpp)
 # Not spdlog's own target: it would bring the shared libfmt along.
 target_include_directories(ddprun_spdlog SYSTEM PUBLIC
