@@ -1,4 +1,4 @@
-// One stream of a worker while it is read, and where its lines go. Internal to WorkerOutput.
+// One stream of a worker while it is read, and where its lines go. Of the thread that reads it.
 #pragma once
 
 #include <fcntl.h>
@@ -6,13 +6,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "agent/streams/console.hpp"
 #include "agent/streams/log_buffer.hpp"
 #include "agent/streams/log_limits.hpp"
+#include "agent/streams/outlets.hpp"
 #include "agent/streams/output_source.hpp"
 #include "agent/streams/stream_tail.hpp"
 #include "agent/streams/stream_text.hpp"
@@ -79,18 +81,20 @@ struct OutputStream {
   }
 };
 
+/// By descriptor.
+using OutputStreams = std::map<int, std::unique_ptr<OutputStream>>;
+
 /// Where the lines of one stream go while some bytes of it are looked at.
 struct LineSink {
-  /// `shown` gets what the console shall show of it, `held` what may be folded; null `kept`: its
-  /// last lines are not wanted.
-  LineSink(OutputStream& of, Console& merged, LineFold& held, LogBuffer& shown, StreamTail* kept)
-      : stream(of), tail(kept), console(merged), fold(held) {
+  /// Null `kept`: its last lines are not wanted.
+  LineSink(OutputStream& of, Outlet& outlet, StreamTail* kept)
+      : stream(of), tail(kept), console(outlet.console), fold(outlet.fold) {
     OutputSource& source = of.source;
     const auto now = source.prefix.has_time() ? std::chrono::system_clock::now()
                                               : std::chrono::system_clock::time_point{};
     plain = source.prefix.plain(now);
     prefix = source.coloured ? source.prefix.coloured(now) : plain;
-    if (source.shows_lines()) out = &shown;
+    if (source.shows_lines()) out = &outlet.bytes;
   }
 
   void lines(std::string_view block) {

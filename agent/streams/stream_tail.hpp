@@ -1,19 +1,26 @@
-// The end of a worker's stderr, and what it said of an exception or a crash: for the verdict. Pure.
+// The end of a worker's stderr, and what it said of an exception or a crash: for the verdict; and
+// those of all workers, which several threads share.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/evidence/line_signs.hpp"
 #include "agent/streams/log_limits.hpp"
+#include "agent/streams/output_source.hpp"
+#include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {
 
+/// One of them. Pure.
 class StreamTail {
  public:
   /// The lines are those of stdout, too.
@@ -60,12 +67,40 @@ class StreamTail {
   }
   [[nodiscard]] const LineSigns& signs() const { return signs_; }
 
+  /// How many rows of a terminal of so many columns the lines take; 0 columns: it is none.
+  [[nodiscard]] std::uint64_t rows_on(int columns) const;
+
  private:
   void keep(std::string_view line) { ring_[count_++ % kTailLines].assign(line); }
 
   std::array<std::string, kTailLines> ring_;
   std::size_t count_ = 0;
   LineSigns signs_;
+};
+
+/// The tails of the newest rounds. Each function holds the lock while it lasts.
+class StreamTails {
+ public:
+  /// A tail, and the lock for as long as lines are added to it. Null: the stream has none.
+  struct Locked {
+    std::unique_lock<std::mutex> lock;
+    StreamTail* tail = nullptr;
+  };
+  /// A stderr has one.
+  [[nodiscard]] Locked of(const OutputSource& source);
+  /// The worker with this stdout has written to it.
+  void note_other_output(const OutputSource& source);
+  void forget_before(proto::RoundNumber round);
+
+  [[nodiscard]] std::vector<std::string> last_lines(proto::RoundNumber round, int local_rank) const;
+  [[nodiscard]] LineSigns signs(proto::RoundNumber round, int local_rank) const;
+  /// Whether all lines stand behind this row of the console, or went out last and as they came.
+  [[nodiscard]] bool are_in_sight(proto::RoundNumber round, int local_rank, std::uint64_t first_row,
+                                  int columns) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::pair<proto::RoundNumber, int>, StreamTail> tails_;  // by round and local rank
 };
 
 }  // namespace ddprun::agent

@@ -47,7 +47,6 @@ EXCEPTIONS = {
     "StoreLoop": _LARGE,
     "TrainLoop": _LARGE,
     "TrainingState": _LARGE,
-    "WorkerOutput": _LARGE,
     "WorkerRun": _LARGE,
 }
 
