@@ -1,4 +1,12 @@
 // The table of a node's part in the job; docs/agent.md has the same in words.
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "agent/control/node_answers.hpp"
 #include "agent/control/node_machine.hpp"
 
 namespace ddprun::agent {
@@ -19,43 +27,68 @@ std::string_view to_string(NodeEventKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+namespace {
+
+struct Response {
+  void (*answer)(NodeTurn&, NodeEvent&);
+  std::string_view name;
+};
+
+/// An answer is a function of the turn, and of the event where that tells more than that it came.
+template <auto kAnswer>
+struct Call;
+template <void (*kAnswer)(NodeTurn&)>
+struct Call<kAnswer> {
+  static void now(NodeTurn& turn, NodeEvent&) { kAnswer(turn); }
+};
+template <class Event, void (*kAnswer)(NodeTurn&, Event&)>
+struct Call<kAnswer> {
+  static void now(NodeTurn& turn, NodeEvent& event) {
+    kAnswer(turn, std::get<std::remove_const_t<Event>>(event));
+  }
+};
+
+template <auto kAnswer>
+constexpr Response does(std::string_view name) {
+  return {&Call<kAnswer>::now, name};
+}
+
 // A row for each event, in the order of NodeEventKind; a column for each state.
-const NodeMachine::Table NodeMachine::kTable = [] {
-  using M = NodeMachine;
-  constexpr Response no{&M::ignore, "ignored"};
-  constexpr Response leave{&M::leave, "leave"};
-  constexpr Response give_up{&M::leave_waiting, "leave, end"};
-  constexpr Response now{&M::leave_now, "end, if there are other nodes"};
-  constexpr Response kill{&M::kill_workers, "kill workers"};
-  constexpr Response clear{&M::kill_leftovers, "kill leftovers"};
-  constexpr Response later{&M::leave_once_clear,
-                           "kill leftovers, then leave, if there are other nodes"};
-  constexpr Response join{&M::join, "join, or leave"};
-  constexpr Response keep{&M::keep_place, "keep, or leave"};
-  constexpr Response run{&M::note_started, "run"};
-  constexpr Response fail{&M::leave_for_problem, "leave"};
-  constexpr Response exit{&M::note_exit, "report a failure, clear after the last"};
-  constexpr Response seen{&M::note_conditions, "note"};
-  constexpr Response hang{&M::report_hang, "report"};
-  constexpr Response kept{&M::report_kept_back, "report what was kept back"};
-  constexpr Response told{&M::note_check, "tell the core"};
-  constexpr Response rejoin{&M::join_again, "join"};
-  constexpr Response left{&M::note_leftovers, "go on when none is left"};
-  constexpr Response late{&M::group_deadline, "kill workers, then give up"};
-  constexpr Response ended{&M::warn_of_ended_workers, "tell the user"};
-  constexpr Response last{&M::leftovers_deadline, "terminate, then kill leftovers"};
-  constexpr Response start{&M::start, "start workers"};
-  constexpr Response plan{&M::announce_restart, "announce"};
-  constexpr Response wait{&M::announce_wait, "announce"};
-  constexpr Response check{&M::check, "run the check"};
-  constexpr Response tell{&M::pass_on, "tell the user"};
-  constexpr Response after{&M::stop_when_started, "stop once started"};
-  constexpr Response stop{&M::stop, "stop workers"};
-  constexpr Response harder{&M::stop_harder, "kill workers, if asked for"};
-  constexpr Response sweep{&M::clear_harder, "kill leftovers, if asked for"};
-  constexpr Response answer{&M::answer_stop, "answer, if none runs"};
-  constexpr Response end{&M::end, "end"};
-  return Table{{
+constexpr auto kTable = [] {
+  constexpr Response no{[](NodeTurn&, NodeEvent&) {}, "ignored"};
+  constexpr Response leave = does<&answers::leave>("leave");
+  constexpr Response give_up = does<&answers::leave_waiting>("leave, end");
+  constexpr Response now = does<&answers::leave_now>("end, if there are other nodes");
+  constexpr Response kill = does<&answers::kill_workers>("kill workers");
+  constexpr Response clear = does<&answers::kill_leftovers>("kill leftovers");
+  constexpr Response later =
+      does<&answers::leave_once_clear>("kill leftovers, then leave, if there are other nodes");
+  constexpr Response join = does<&answers::join>("join, or leave");
+  constexpr Response keep = does<&answers::keep_place>("keep, or leave");
+  constexpr Response run = does<&answers::note_started>("run");
+  constexpr Response fail = does<&answers::leave_for_problem>("leave");
+  constexpr Response exit = does<&answers::note_exit>("report a failure, clear after the last");
+  constexpr Response seen = does<&answers::note_conditions>("note");
+  constexpr Response hang = does<&answers::report_hang>("report");
+  constexpr Response kept = does<&answers::report_kept_back>("report what was kept back");
+  constexpr Response told = does<&answers::note_check>("tell the core");
+  constexpr Response rejoin = does<&answers::join_again>("join");
+  constexpr Response left = does<&answers::note_leftovers>("go on when none is left");
+  constexpr Response late = does<&answers::group_deadline>("kill workers, then give up");
+  constexpr Response ended = does<&answers::warn_of_ended_workers>("tell the user");
+  constexpr Response last = does<&answers::leftovers_deadline>("terminate, then kill leftovers");
+  constexpr Response start = does<&answers::start>("start workers");
+  constexpr Response plan = does<&answers::announce_restart>("announce");
+  constexpr Response wait = does<&answers::announce_wait>("announce");
+  constexpr Response check = does<&answers::check>("run the check");
+  constexpr Response tell = does<&answers::pass_on>("tell the user");
+  constexpr Response after = does<&answers::stop_when_started>("stop once started");
+  constexpr Response stop = does<&answers::stop>("stop workers");
+  constexpr Response harder = does<&answers::stop_harder>("kill workers, if asked for");
+  constexpr Response sweep = does<&answers::clear_harder>("kill leftovers, if asked for");
+  constexpr Response answer = does<&answers::answer_stop>("answer, if none runs");
+  constexpr Response end = does<&answers::end>("end");
+  return std::array<std::array<Response, kNodeStates>, kNodeEventKinds>{{
       // waiting, starting, running, finishing, stopping, clearing, done, ending, over
       {give_up, leave, leave, later, leave, leave, leave, leave, no},  // signal
       {no, no, kill, clear, kill, clear, now, now, no},                // signal_again
@@ -80,27 +113,32 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   }};
 }();
 
-std::string_view NodeMachine::response(NodeState state, NodeEventKind kind) {
-  return kTable[static_cast<std::size_t>(kind)][static_cast<std::size_t>(state)].name;
+const Response& response_to(NodeState state, NodeEventKind kind) {
+  return kTable[static_cast<std::size_t>(kind)][static_cast<std::size_t>(state)];
 }
 
-NodeEventKind NodeMachine::kind_of(const NodeEvent& event) const {
+NodeEventKind kind_of(const NodeEvent& event, const NodeFacts& node) {
   static_assert(std::variant_size_v<NodeEvent> + 1 == kNodeEventKinds);
   const std::size_t index = event.index();
   if (index > 0) return static_cast<NodeEventKind>(index + 1);  // the order is the variant's
-  return leaving_ ? NodeEventKind::signal_again : NodeEventKind::signal;
+  return node.leave.signal ? NodeEventKind::signal_again : NodeEventKind::signal;
+}
+
+}  // namespace
+
+std::string_view NodeMachine::response(NodeState state, NodeEventKind kind) {
+  return response_to(state, kind).name;
 }
 
 NodeActions NodeMachine::on(NodeEvent event, Clock::time_point now) {
-  NodeActions actions;
+  NodeTurn turn{facts_, now};
   const auto* signal = std::get_if<JobSignal>(&event);
-  if (signal != nullptr && (pause_or_resume(*signal, actions) || is_repeated(*signal)))
-    return actions;
-  Context context{event, now, actions};
-  const auto kind = static_cast<std::size_t>(kind_of(event));
-  (this->*kTable[kind][static_cast<std::size_t>(state_)].handler)(context);
-  if (signal != nullptr) last_signal_ = *signal;
-  return actions;
+  if (signal != nullptr &&
+      (answers::pause_or_resume(turn, *signal) || answers::is_repeated(turn, *signal)))
+    return std::move(turn.actions);
+  response_to(state(), kind_of(event, facts_)).answer(turn, event);
+  if (signal != nullptr) facts_.leave.last_signal = *signal;
+  return std::move(turn.actions);
 }
 
 }  // namespace ddprun::agent

@@ -36,7 +36,6 @@ EXCEPTIONS = {
     "LogWriter::State": _LARGE,
     "NcclCommunicator": _LARGE,
     "NodeLink": _LARGE,
-    "NodeMachine": _LARGE,
     "Options": _LARGE,
     "RendezvousSettings": _LARGE,
     "RoundWatch": _LARGE,

@@ -1,0 +1,103 @@
+#include "agent/control/node_facts.hpp"
+
+#include <algorithm>
+
+namespace ddprun::agent {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kKillLimitLeast = 200ms;
+// For the last lines to reach a slow reader, and what the warden waits beyond our own limits.
+constexpr auto kEndMargin = 5s;
+
+}  // namespace
+
+proto::WorkerFailed NodeRound::failure_of(int local_rank) const {
+  const WorkerRecord& worker = group.workers()[static_cast<std::size_t>(local_rank)];
+  proto::WorkerFailed failure;
+  failure.round = round.number;
+  failure.local_rank = local_rank;
+  failure.pid = worker.pid;
+  failure.exit = *worker.exit;
+  failure.ran_for = worker.ran_for;
+  if (worker.pid > 0) failure.at = worker.ended_at - started_at;
+  failure.error = worker.error;
+  return failure;
+}
+
+proto::WorkerFailed NodeRound::failure_of_hang(Clock::time_point now) const {
+  const WorkerRecord& worker = group.workers()[static_cast<std::size_t>(hang->local_rank)];
+  proto::WorkerFailed failure;
+  failure.round = round.number;
+  failure.local_rank = hang->local_rank;
+  failure.pid = worker.pid;
+  failure.ran_for = now - worker.started_at;
+  failure.at = now - started_at;
+  failure.hang = hang->message;
+  return failure;
+}
+
+int NodeRound::running() const {
+  const auto& workers = group.workers();
+  return static_cast<int>(std::count_if(workers.begin(), workers.end(),
+                                        [](const auto& worker) { return worker.running(); }));
+}
+
+std::optional<Clock::duration> NodeRound::leftovers_patience(Clock::duration grace_period,
+                                                             Clock::time_point now) const {
+  // The user's second signal has come, or the grace period is over.
+  if (stop && (stop->kill || group.killed())) return Clock::duration::zero();
+  if (patience_ends) return *patience_ends - now;
+  if (!stop) return grace_period;
+  return std::nullopt;
+}
+
+std::chrono::milliseconds NodeFacts::end_limit() const {
+  const auto own = config.stop.grace_period + config.stop.kill_timeout + kEndMargin;
+  if (!config.rendezvous) return own;
+  std::chrono::nanoseconds others = 2 * config.rendezvous->lease;
+  if (!leave.signal) others += config.rendezvous->lost_timeout;
+  return own + std::chrono::ceil<std::chrono::milliseconds>(others);
+}
+
+Clock::duration NodeFacts::kill_limit(Clock::time_point now) const {
+  const Clock::duration limit =
+      round && round->kill_deadline ? *round->kill_deadline - now : config.stop.kill_timeout;
+  return std::max<Clock::duration>(limit, kKillLimitLeast);
+}
+
+proto::Join NodeFacts::join() const {
+  proto::Join join;
+  join.local_world_size = static_cast<int>(config.workers.size());
+  join.role = config.role;
+  join.node_name = config.node_name;
+  join.boot_id = config.boot_id;
+  join.settings = config.job;
+  join.store_addr = prepared->store_addr;
+  join.store_port = prepared->store_port;
+  join.store_clients_max = prepared->store_clients_max;
+  join.wants_report = config.wants_report;
+  join.checks_first = config.preflight.has_value();
+  if (config.rendezvous) {
+    join.requested_group_rank = config.rendezvous->node_rank;
+    join.insists_on_rank = config.rendezvous->insists_on_rank;
+  }
+  return join;
+}
+
+std::optional<Clock::time_point> NodeFacts::deadline() const {
+  if (!round || state == NodeState::over) return std::nullopt;
+  std::optional<Clock::time_point> next;
+  // While leftovers of a success are waited for, it is their turn.
+  const bool tells =
+      state == NodeState::running || (state == NodeState::done && config.rendezvous.has_value());
+  for (const auto& one : {round->group.deadline(), round->leftovers.deadline(), round->countdown_at,
+                          round->kept_until, tells ? round->uneven_at : std::nullopt}) {
+    if (one && (!next || *one < *next)) next = one;
+  }
+  return next;
+}
+
+}  // namespace ddprun::agent
