@@ -141,6 +141,20 @@ std::unique_ptr<rdzv::EtcdRendezvous> over_etcd(asio::io_context& context,
 
 }  // namespace
 
+void OwnName::look_up(const std::string& name, std::function<void(const std::string& addr)> found,
+                      std::function<void()> settled) {
+  timer_.expires_after(kOwnNameLimit);
+  timer_.async_wait([this, then = std::move(settled)](ErrorCode) {
+    is_settled_ = true;
+    then();
+  });
+  const auto take = [this, then = std::move(found)](const Result<Addresses>& addresses) {
+    timer_.cancel();
+    then(addresses ? numeric_host(**addresses) : "");
+  };
+  if (resolver_.look_up(name, 0, take)) timer_.cancel();
+}
+
 NodeLink::NodeLink(asio::io_context& context, const AgentConfig& config, warden::WardenLink& warden,
                    Events events)
     : context_(context),
@@ -153,8 +167,7 @@ NodeLink::NodeLink(asio::io_context& context, const AgentConfig& config, warden:
       session_(context, session_settings(config), service_place(config, host_, over_etcd_.get()),
                session_events()),
       needs_host_(config.chaos && config.chaos->has(ChaosFault::service)),
-      resolver_(context),
-      name_timer_(context),
+      own_name_(context),
       cut_timer_(context) {}
 
 ServiceHost::Events NodeLink::host_events() {
@@ -245,13 +258,10 @@ void NodeLink::note_connection() {
   if (!settings_.local_addr.empty()) own_addr_ = settings_.local_addr;
   warn_if_unproven();
   if (std::exchange(is_met_, true)) return;
-  // The workers' environment depends on this machine's own name.
-  name_timer_.expires_after(kOwnNameLimit);
-  name_timer_.async_wait([this](ErrorCode) {
-    knows_own_name_ = true;
-    meet();
-  });
-  look_at_own_name();
+  // The workers' environment depends on it.
+  own_name_.look_up(
+      settings_.own_name.empty() ? config_.node_name : settings_.own_name,
+      [this](const std::string& addr) { note_own_addr(addr); }, [this] { meet(); });
 }
 
 /// A rendezvous that nothing proves to be this user's.
@@ -274,7 +284,7 @@ void NodeLink::warn_if_unproven() {
 
 /// Not before it is known which service that is, where that matters.
 void NodeLink::meet() {
-  if (knows_own_name_ && !needs_host_ && !has_failed_) events_.ready();
+  if (own_name_.is_settled() && !needs_host_ && !has_failed_) events_.ready();
 }
 
 void NodeLink::note_welcome(const proto::Welcome& welcome) {
@@ -310,19 +320,13 @@ std::string NodeLink::public_addr() const {
 
 /// Gloo meets at the address of the machine's own name. Where that is a loopback address, as on
 /// Debian, the workers of different nodes would never meet.
-void NodeLink::look_at_own_name() {
-  const auto take = [this](const Result<Addresses>& found) {
-    name_timer_.cancel();
-    std::string addr = found ? numeric_host(**found) : "";
-    if (!addr.empty() && !is_loopback(addr)) return;
-    const std::string interface = rdzv::interface_towards_others(own_addr_);
-    if (interface.empty()) return;
-    events_.add_to_environment(proto::env::kGlooInterface, interface);
-    spdlog::info("{} is {} here: the workers get {}={}", config_.node_name,
-                 addr.empty() ? "no address" : addr, proto::env::kGlooInterface, interface);
-  };
-  const std::string& name = settings_.own_name.empty() ? config_.node_name : settings_.own_name;
-  if (resolver_.look_up(name, 0, take)) name_timer_.cancel();
+void NodeLink::note_own_addr(const std::string& addr) {
+  if (!addr.empty() && !is_loopback(addr)) return;
+  const std::string interface = rdzv::interface_towards_others(own_addr_);
+  if (interface.empty()) return;
+  events_.add_to_environment(proto::env::kGlooInterface, interface);
+  spdlog::info("{} is {} here: the workers get {}={}", config_.node_name,
+               addr.empty() ? "no address" : addr, proto::env::kGlooInterface, interface);
 }
 
 /// The warden kills the workers when it is over, should this process not do it.

@@ -24,6 +24,23 @@
 
 namespace ddprun::agent {
 
+/// The address of this machine's own name, by which other programs meet.
+class OwnName {
+ public:
+  explicit OwnName(boost::asio::io_context& context) : resolver_(context), timer_(context) {}
+
+  /// `found` gets the numeric address, empty if the name has none. `settled` is called once: by
+  /// then, or when it has taken so long that nothing waits for it any more.
+  void look_up(const std::string& name, std::function<void(const std::string& addr)> found,
+               std::function<void()> settled);
+  [[nodiscard]] bool is_settled() const { return is_settled_; }
+
+ private:
+  rdzv::Resolver resolver_;
+  boost::asio::steady_timer timer_;
+  bool is_settled_ = false;
+};
+
 class NodeLink final : public MembershipLink {
  public:
   struct Events {
@@ -92,7 +109,7 @@ class NodeLink final : public MembershipLink {
   void warn_if_unproven();
   void note_welcome(const proto::Welcome& welcome);
   void meet();
-  void look_at_own_name();
+  void note_own_addr(const std::string& addr);
 
   boost::asio::io_context& context_;
   const AgentConfig& config_;
@@ -105,15 +122,13 @@ class NodeLink final : public MembershipLink {
   RemoteMembership session_;
   bool has_failed_ = false;
   bool is_met_ = false;
-  bool knows_own_name_ = false;       // or has looked for long enough
   bool needs_host_;                   // an agent must have the service, which --chaos kills
   bool has_warned_unproven_ = false;  // that the rendezvous has not proven our secret
   bool is_connection_held_ = false;   // by the warden, too
   std::optional<rdzv::SessionClock::time_point> lease_end_;
   std::string own_addr_;
   std::string service_host_;  // of the service that was reached last
-  rdzv::Resolver resolver_;   // of this machine's own name
-  boost::asio::steady_timer name_timer_;
+  OwnName own_name_;
   boost::asio::steady_timer cut_timer_;
 };
 

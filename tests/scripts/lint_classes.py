@@ -35,7 +35,6 @@ EXCEPTIONS = {
     "LiveRows": _LARGE,
     "LogWriter::State": _LARGE,
     "NcclCommunicator": _LARGE,
-    "NodeLink": _LARGE,
     "Options": _LARGE,
     "RendezvousSettings": _LARGE,
     "RoundWatch": _LARGE,
