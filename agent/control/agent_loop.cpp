@@ -228,6 +228,7 @@ void Agent::obey(NodeAction& any) {
         descendants_.kill(machine().round()->round.number, action.limit,
                           [this] { handle(LeftoversSeen{!descendants_.unkillable().empty()}); });
       },
+      [this](const ReadOutput&) { output_.when_ended([this] { handle(OutputRead{}); }); },
       [this](const ReportRound&) { report_round(); },
       [this](const EndWithin& action) { link_.ends_within(action.limit); },
       [this](const NameStuck& action) { descendants_.name_stuck(action.left); },

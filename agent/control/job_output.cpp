@@ -75,14 +75,19 @@ JobOutput::JobOutput(boost::asio::io_context& context, const AgentConfig& config
       failed_(std::move(failed)),
       quiet_streams_(context,
                      [this](std::vector<OutputSource> sources) { read(std::move(sources)); }),
-      wait_limit_(context, [this] { end_waits(true); }) {}
+      wait_limit_(context, [this] { end_waits(true); }),
+      ending_limit_(context, [this] { go_on_ending(true); }) {}
 
 std::string JobOutput::prepare() {
   if (output_ || !reads_output(config_)) return "";
-  output_.emplace(OutputSettings{
-      .policy = config_.logs.policy,
-      .bar_interval = config_.logs.bar_interval,
-      .caught_up = [this] { boost::asio::post(context_, [this] { end_waits(false); }); }});
+  output_.emplace(OutputSettings{.policy = config_.logs.policy,
+                                 .bar_interval = config_.logs.bar_interval,
+                                 .caught_up = [this] {
+                                   boost::asio::post(context_, [this] {
+                                     end_waits(false);
+                                     go_on_ending(false);
+                                   });
+                                 }});
   if (output_->usable()) return "";
   output_.reset();
   return "cannot read the workers' output: too few open files; raise the limit (ulimit -n)";
@@ -158,11 +163,29 @@ std::string JobOutput::last_message(proto::RoundNumber round, int local_rank) co
   return output_ ? output_->signs(round, local_rank).message() : "";
 }
 
-void JobOutput::read_to_end() {
-  if (!output_) return;
+void JobOutput::when_ended(std::function<void()> then) {
+  if (!output_) return then();
   quiet_streams_.look();
-  output_->drain(Clock::now() + kLastWordsLimit);  // in vain where an escaped process has a pipe
-  output_->catch_up(Clock::now() + kBusyThreadLimit);
+  output_->begin_drain();  // in vain where an escaped process has a pipe
+  ending_ = Ending{std::move(then)};
+  ending_limit_.follow(Clock::now() + kLastWordsLimit);
+  go_on_ending(false);
+}
+
+void JobOutput::go_on_ending(bool is_late) {
+  if (!ending_) return;
+  if (!ending_->catch_up) {
+    if (!is_late && !output_->has_drained()) return;
+    output_->end_drain();
+    ending_->catch_up = output_->begin_catch_up();
+    ending_limit_.follow(Clock::now() + kBusyThreadLimit);
+    is_late = false;
+  }
+  if (!is_late && !output_->has_caught_up(*ending_->catch_up)) return;
+  ending_limit_.follow(std::nullopt);
+  const auto then = std::move(ending_->then);
+  ending_.reset();
+  then();
 }
 
 void JobOutput::end(bool cancelled, const std::function<void()>& still_ending) {

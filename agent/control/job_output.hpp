@@ -52,8 +52,10 @@ class JobOutput {
   void when_read(std::function<void()> then);
   /// Its last words.
   [[nodiscard]] std::string last_message(proto::RoundNumber round, int local_rank) const;
-  /// All workers have ended: waits until what they wrote is read.
-  void read_to_end();
+  /// All workers have ended. `then` is called when what they wrote has been read: at once or from
+  /// the context. A stream that an escaped process holds open is waited for 200 ms, a thread that
+  /// is short of processor time 2 s.
+  void when_ended(std::function<void()> then);
   /// The job is over: writes the rest. A reader of ours that is slow, and not stuck, is waited for
   /// unless the job was cancelled; meanwhile the context runs, and `still_ending` is called.
   void end(bool cancelled, const std::function<void()>& still_ending);
@@ -73,6 +75,7 @@ class JobOutput {
   void log(const std::string& line);
   void read(std::vector<OutputSource> sources);
   void end_waits(bool is_late);
+  void go_on_ending(bool is_late);
   bool wait_for_reader(const std::function<void()>& still_ending);
 
   boost::asio::io_context& context_;
@@ -89,6 +92,12 @@ class JobOutput {
   std::chrono::steady_clock::time_point waits_since_;
   std::chrono::steady_clock::duration wait_left_{0};  // for workers of the round
   DeadlineTimer wait_limit_;
+  struct Ending {
+    std::function<void()> then;
+    std::optional<std::uint64_t> catch_up = std::nullopt;  // none: the streams have not ended yet
+  };
+  std::optional<Ending> ending_;
+  DeadlineTimer ending_limit_;
   bool waits_for_reader_ = false;
 };
 

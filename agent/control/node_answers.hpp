@@ -56,6 +56,7 @@ void note_conditions(NodeTurn& turn, const ConditionsSeen& seen);
 void group_deadline(NodeTurn& turn);
 void note_leftovers(NodeTurn& turn, const LeftoversSeen& seen);
 void leftovers_deadline(NodeTurn& turn);
+void report(NodeTurn& turn);
 void kill_leftovers(NodeTurn& turn);
 void begin_stop(NodeTurn& turn);
 /// SIGKILL for all workers.

@@ -73,14 +73,16 @@ struct GpusAwaited {};
 struct LeftoversSeen {
   bool any = false;
 };
+/// Answers ReadOutput.
+struct OutputRead {};
 /// Time has moved past `NodeMachine::deadline()`.
 struct TimePassed {};
 
 using NodeEvent =
     std::variant<JobSignal, Prepared, WorkersStarted, CannotGoOn, WorkerExited, ConditionsSeen,
-                 FoundHang, SuspectsSeen, CheckEnded, GpusAwaited, LeftoversSeen, TimePassed,
-                 proto::Round, proto::RestartPlanned, proto::Waiting, proto::Check, proto::Remark,
-                 proto::Stop, proto::Finished>;
+                 FoundHang, SuspectsSeen, CheckEnded, GpusAwaited, LeftoversSeen, OutputRead,
+                 TimePassed, proto::Round, proto::RestartPlanned, proto::Waiting, proto::Check,
+                 proto::Remark, proto::Stop, proto::Finished>;
 
 // Actions
 // -------------------------------------------------------------------------
@@ -131,6 +133,8 @@ struct TerminateLeftovers {
 struct KillLeftovers {
   Clock::duration limit;
 };
+/// Its workers have failed and nothing of them is left: read what they wrote last.
+struct ReadOutput {};
 /// Nothing of the round is left: gather the evidence and send Stopped.
 struct ReportRound {};
 /// Tell the warden that the job is over within so long.
@@ -154,10 +158,10 @@ struct EndJob {
   Clock::duration kill_limit;  ///< for what is left of it
 };
 
-using NodeAction =
-    std::variant<Prepare, RunCheck, StopCheck, AwaitGpus, Send, Notice, StartWorkers, SignalWorkers,
-                 StopWorkers, StopWatching, LookAtSuspects, LookForLeftovers, TerminateLeftovers,
-                 KillLeftovers, ReportRound, EndWithin, NameStuck, PauseJob, ResumeJob, EndJob>;
+using NodeAction = std::variant<Prepare, RunCheck, StopCheck, AwaitGpus, Send, Notice, StartWorkers,
+                                SignalWorkers, StopWorkers, StopWatching, LookAtSuspects,
+                                LookForLeftovers, TerminateLeftovers, KillLeftovers, ReadOutput,
+                                ReportRound, EndWithin, NameStuck, PauseJob, ResumeJob, EndJob>;
 using NodeActions = std::vector<NodeAction>;
 
 }  // namespace ddprun::agent

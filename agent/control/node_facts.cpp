@@ -39,6 +39,13 @@ proto::WorkerFailed NodeRound::failure_of_hang(Clock::time_point now) const {
   return failure;
 }
 
+bool NodeRound::has_failures() const {
+  const auto& workers = group.workers();
+  return hang || std::any_of(workers.begin(), workers.end(), [](const WorkerRecord& worker) {
+           return !worker.error.empty() || (worker.exit && !worker.exit->success());
+         });
+}
+
 int NodeRound::running() const {
   const auto& workers = group.workers();
   return static_cast<int>(std::count_if(workers.begin(), workers.end(),

@@ -36,6 +36,8 @@ struct NodeRound {
   [[nodiscard]] proto::WorkerFailed failure_of(int local_rank) const;
   /// What it is told of the one that hangs.
   [[nodiscard]] proto::WorkerFailed failure_of_hang(Clock::time_point now) const;
+  /// A worker did, or hung, or had to be stopped.
+  [[nodiscard]] bool has_failures() const;
   /// How many workers run.
   [[nodiscard]] int running() const;
   /// How long what the workers left may take to end after SIGTERM; none: as long as it takes to see
@@ -60,6 +62,7 @@ struct NodeRound {
   Leftovers leftovers;
   std::optional<Clock::time_point> uneven_at;  ///< then the user is told that some have ended
   bool stuck = false;                          ///< some of them could not be killed
+  bool is_being_read = false;                  ///< nothing is left; last words are on their way
   std::optional<proto::FailedWorker> culprit;  ///< told before the next round, which has to wait
 };
 

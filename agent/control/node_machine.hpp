@@ -27,6 +27,7 @@ enum class NodeEventKind {
   check_ended,
   gpus_awaited,
   leftovers,
+  output_read,
   deadline,
   round,
   restart_planned,
@@ -36,7 +37,7 @@ enum class NodeEventKind {
   stop,
   finished,
 };
-inline constexpr int kNodeEventKinds = 20;
+inline constexpr int kNodeEventKinds = 21;
 
 std::string_view to_string(NodeState state);
 std::string_view to_string(NodeEventKind kind);

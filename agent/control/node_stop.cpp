@@ -69,8 +69,6 @@ void kill_group(NodeTurn& turn) {
 
 // ---- what the workers leave ----
 
-namespace {
-
 /// Nothing of the round is left, or only what cannot be killed.
 void report(NodeTurn& turn) {
   NodeFacts& node = turn.node;
@@ -88,9 +86,17 @@ void report(NodeTurn& turn) {
   join_again(turn);
 }
 
+namespace {
+
+/// What failed workers wrote last is evidence, so it is read first.
 void end_round(NodeTurn& turn) {
-  if (turn.node.round->stop) return report(turn);
-  turn.send(proto::WorkersDone{turn.node.round->round.number});
+  NodeRound& round = *turn.node.round;
+  if (round.stop) {
+    if (!round.has_failures()) return report(turn);
+    if (!std::exchange(round.is_being_read, true)) turn.act(ReadOutput{});
+    return;
+  }
+  turn.send(proto::WorkersDone{round.round.number});
   turn.node.state = NodeState::done;
   leave_if_wished(turn);
 }

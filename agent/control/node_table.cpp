@@ -20,10 +20,10 @@ std::string_view to_string(NodeState state) {
 
 std::string_view to_string(NodeEventKind kind) {
   static constexpr std::array<std::string_view, kNodeEventKinds> kNames{
-      "signal",        "second signal", "prepared", "started",  "problem",
-      "exited",        "conditions",    "hang",     "suspects", "check ended",
-      "gpus awaited",  "leftovers",     "deadline", "round",    "restart planned",
-      "nodes missing", "check",         "remark",   "stop",     "finished"};
+      "signal",      "second signal", "prepared", "started",         "problem",       "exited",
+      "conditions",  "hang",          "suspects", "check ended",     "gpus awaited",  "leftovers",
+      "output read", "deadline",      "round",    "restart planned", "nodes missing", "check",
+      "remark",      "stop",          "finished"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -74,6 +74,7 @@ constexpr auto kTable = [] {
   constexpr Response told = does<&answers::note_check>("tell the core");
   constexpr Response rejoin = does<&answers::join_again>("join");
   constexpr Response left = does<&answers::note_leftovers>("go on when none is left");
+  constexpr Response read = does<&answers::report>("report");
   constexpr Response late = does<&answers::group_deadline>("kill workers, then give up");
   constexpr Response ended = does<&answers::warn_of_ended_workers>("tell the user");
   constexpr Response last = does<&answers::leftovers_deadline>("terminate, then kill leftovers");
@@ -102,6 +103,7 @@ constexpr auto kTable = [] {
       {told, no, no, no, no, no, no, no, no},                          // check_ended
       {rejoin, no, no, no, no, no, no, no, no},                        // gpus_awaited
       {no, no, no, left, no, left, no, no, no},                        // leftovers
+      {no, no, no, no, no, read, no, no, no},                          // output_read
       {no, no, late, last, late, last, ended, no, no},                 // deadline
       {start, no, no, no, no, no, no, no, no},                         // round
       {plan, no, no, no, no, no, no, no, no},                          // restart_planned

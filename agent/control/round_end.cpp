@@ -20,13 +20,6 @@ namespace ddprun::agent {
 
 namespace {
 
-bool has_failed(const NodeRound& round) {
-  const auto& workers = round.group.workers();
-  return round.hang || std::any_of(workers.begin(), workers.end(), [](const WorkerRecord& worker) {
-           return !worker.error.empty() || (worker.exit && !worker.exit->success());
-         });
-}
-
 /// Others may have waited for workers that had ended well.
 std::vector<proto::EndedWorker> ended_well(const NodeRound& round) {
   std::vector<proto::EndedWorker> ended;
@@ -101,14 +94,12 @@ void Agent::report_round() {
              [this] { in_turns(context_, [this] { return shared_memory_.remove_next(); }); });
 }
 
-/// What workers wrote last may still be on its way to us.
 proto::Stopped Agent::gather_evidence() {
   const NodeRound& round = *machine().round();
   proto::Stopped stopped;
   stopped.round = round.round.number;
   stopped.ended = ended_well(round);
-  if (!has_failed(round)) return stopped;
-  output_.read_to_end();
+  if (!round.has_failures()) return stopped;
   result_.output.full_disk = disk_shortage(config_.log_folder);
   const bool memory_kill = watches_.take_memory_kill();
   const auto pages = read_progress_pages(config_, round.round);

@@ -28,6 +28,9 @@ struct Request {
 
 /// Everything is under the mutex.
 struct OutputRequests {
+  /// Nothing is read any more, and no line of ours waits.
+  [[nodiscard]] bool is_drained() const { return open_streams == 0 && new_lines.empty(); }
+
   std::mutex mutex;
   std::condition_variable changed;  ///< an answer has come
 

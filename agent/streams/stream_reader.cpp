@@ -340,7 +340,9 @@ void StreamReader::end_streams() {
   requests_.sight = outlets_.sight();
   requests_.open_streams -= ended_.size();
   ended_.clear();
-  if (requests_.open_streams == 0) requests_.changed.notify_all();  // callers wait for the last one
+  if (requests_.open_streams > 0) return;
+  requests_.changed.notify_all();  // callers wait for the last one
+  if (caught_up_) caught_up_();
 }
 
 /// Those of which a line may wait for the others.

@@ -111,15 +111,32 @@ bool WorkerOutput::has_caught_up(std::uint64_t number) const {
   return requests_.catch_up.done >= number;
 }
 
-void WorkerOutput::drain(Steady::time_point deadline) {
-  std::unique_lock lock(requests_.mutex);
-  requests_.streams_must_end = true;
-  requests_.over = requests_.next_round;
+void WorkerOutput::begin_drain() {
+  {
+    const std::lock_guard lock(requests_.mutex);
+    requests_.streams_must_end = true;
+    requests_.over = requests_.next_round;
+  }
   watch_.wake();
-  requests_.changed.wait_until(lock, deadline, [this] {
-    return requests_.open_streams == 0 && requests_.new_lines.empty();
-  });
+}
+
+bool WorkerOutput::has_drained() const {
+  const std::lock_guard lock(requests_.mutex);
+  return requests_.is_drained();
+}
+
+void WorkerOutput::end_drain() {
+  const std::lock_guard lock(requests_.mutex);
   requests_.streams_must_end = false;
+}
+
+void WorkerOutput::drain(Steady::time_point deadline) {
+  begin_drain();
+  {
+    std::unique_lock lock(requests_.mutex);
+    requests_.changed.wait_until(lock, deadline, [this] { return requests_.is_drained(); });
+  }
+  end_drain();
 }
 
 void WorkerOutput::flush(Steady::time_point deadline) {

@@ -207,6 +207,8 @@ void SimNode::obey(agent::KillLeftovers&) {
   on(agent::LeftoversSeen{false});
 }
 
+void SimNode::obey(agent::ReadOutput&) { on(agent::OutputRead{}); }
+
 void SimNode::obey(agent::ReportRound&) {
   const agent::NodeRound& round = *machine_.round();
   proto::Stopped stopped;

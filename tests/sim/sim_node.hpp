@@ -91,6 +91,7 @@ class SimNode {
   void obey(agent::LookAtSuspects& action);
   void obey(agent::LookForLeftovers& action);
   void obey(agent::KillLeftovers& action);
+  void obey(agent::ReadOutput& action);
   void obey(agent::ReportRound& action);
   void obey(agent::EndJob& action);
   template <class Other>

@@ -64,3 +64,40 @@ TEST_CASE("where workers have printed nothing their ends are not waited for") {
   CHECK(is_called);
   CHECK(worker.output.last_message(0, 0).empty());
 }
+
+TEST_CASE("what dead workers wrote is read before their round goes on") {
+  OneWorker worker;
+  worker.print("Traceback (most recent call last):\nValueError: bad lr\n");
+  worker.stream.reset();
+  bool is_called = false;
+  worker.output.when_ended([&] {
+    is_called = true;
+    CHECK(worker.output.last_message(0, 0) == "ValueError: bad lr");
+  });
+  while (!is_called && worker.context.run_one_for(10s) > 0) {
+  }
+  CHECK(is_called);
+}
+
+TEST_CASE("a stream that outlives its dead worker is read and not waited for to its end") {
+  OneWorker worker;
+  worker.print("Traceback (most recent call last):\nValueError: bad lr\n");
+  bool is_called = false;
+  worker.output.when_ended([&] {
+    is_called = true;
+    CHECK(worker.output.last_message(0, 0) == "ValueError: bad lr");
+  });
+  CHECK_FALSE(is_called);
+  while (!is_called && worker.context.run_one_for(10s) > 0) {
+  }
+  CHECK(is_called);
+}
+
+TEST_CASE("where no output goes through the agent none is waited for") {
+  boost::asio::io_context context;
+  const agent::AgentConfig config;
+  agent::JobOutput output(context, config, [](const std::string&) {});
+  bool is_called = false;
+  output.when_ended([&] { is_called = true; });
+  CHECK(is_called);
+}

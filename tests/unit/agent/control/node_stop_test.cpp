@@ -145,3 +145,43 @@ TEST_CASE("Ctrl-Z stops the workers in any state and what starts later is stoppe
     CHECK_FALSE(node.machine.round()->group.workers()[0].was_suspended);
   }
 }
+
+TEST_CASE("a round with failed workers is reported once what they wrote has been read") {
+  ScriptedNode node(2);
+  node.hold_output = true;
+  node.round();
+  node.exits(1, node.kCode3);
+  node.stop();
+  node.exits(0, node.kTerminated);
+  CHECK(node.took().back() == "look for leftovers");
+  CHECK(node.machine.state() == NodeState::clearing);
+  SECTION("the next round follows") {
+    node.on(agent::OutputRead{});
+    CHECK(node.took() == Did{"report the round", "send join"});
+    CHECK(node.machine.state() == NodeState::waiting);
+    node.on(agent::OutputRead{});
+    CHECK(node.took().empty());
+  }
+  SECTION("a signal meanwhile ends this node's part") {
+    node.signal(SIGTERM);
+    node.took();
+    node.on(agent::OutputRead{});
+    CHECK(node.took() == Did{"report the round"});
+    CHECK(node.machine.state() == NodeState::ending);
+  }
+  SECTION("the job may end meanwhile") {
+    node.finished();
+    CHECK(node.took() == Did{"end the job, its round is open"});
+    node.on(agent::OutputRead{});
+    CHECK(node.took().empty());
+  }
+}
+
+TEST_CASE("where all workers have ended well their output is not waited for") {
+  ScriptedNode node(1);
+  node.hold_output = true;
+  node.round();
+  node.exits(0, node.kSuccess);
+  node.stop();
+  CHECK(node.took().back() == "send join");
+}

@@ -92,7 +92,8 @@ class ScriptedNode {
   agent::NodeMachine machine{config};
   std::string problem;  // of the next preparation
   bool hold_start = false;
-  bool hold_kill = false;  // of leftovers
+  bool hold_kill = false;    // of leftovers
+  bool hold_output = false;  // of failed workers
   int cannot_start = -1;
   bool left = false;   // the workers have left processes
   bool stuck = false;  // which SIGKILL does not end
@@ -159,6 +160,9 @@ class ScriptedNode {
     note(fmt::format("kill leftovers within {}", in_seconds(action.limit)));
     kills_ = true;
     if (!hold_kill) killed();
+  }
+  void obey(const agent::ReadOutput&) {
+    if (!hold_output) on(agent::OutputRead{});
   }
   void obey(const agent::ReportRound&) {
     note("report the round");
