@@ -57,6 +57,15 @@ struct PortRange {
   std::uint16_t last = 0;  ///< included
 };
 
+/// How this machine is called.
+struct OwnPlace {
+  std::string name;  ///< empty: that of the node
+  std::string addr;  ///< by which others reach this node; empty: by which it reaches them
+  /// With etcd: the same as it was typed, by which others find and check a rendezvous here. Empty:
+  /// `addr`.
+  std::string typed_addr;
+};
+
 /// Where this node meets the others of its job.
 struct RendezvousSettings {
   Endpoint endpoint;  ///< as the user gave it, with its port
@@ -77,11 +86,7 @@ struct RendezvousSettings {
   /// Leads to the service instead of the endpoint, which is then only its name: a Unix socket that
   /// ssh forwards. Empty: none.
   std::string socket;
-  std::string own_name;    ///< this machine's; empty: it is node_name
-  std::string local_addr;  ///< by which others reach this node; empty: by which it reaches them
-  /// With etcd: the same as it was typed, by which others find and check a rendezvous here. Empty:
-  /// local_addr.
-  std::string local_name;
+  OwnPlace own;
   std::string secret;        ///< that every agent of the job has; empty: none
   bool needs_proof = false;  ///< join no rendezvous that does not have it
   /// By which nodes of the same user get the secret of a rendezvous that has made one, if they have
@@ -101,55 +106,84 @@ struct PreflightSettings {
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
 };
 
-struct AgentConfig {
-  std::string run_id;
+/// The node as the others see it.
+struct NodeIdentity {
+  std::string name;
+  std::string boot_id;  ///< of the running kernel; empty: not known
   std::string role = "default";
-  std::string node_name;
+};
 
-  std::string file;                     ///< what to execute
-  proto::ProgramFacts program;          ///< for the report, wherever that is printed
-  std::vector<WorkerSettings> workers;  ///< one for each local rank
-  proto::JobSettings job;
-  WatchSettings watch;
-  std::optional<PreflightSettings> preflight;  ///< none: it takes part without a check
-  std::optional<ChaosPlan> chaos;              ///< none: nothing is broken on purpose
-  machine::StopSettings stop;
-  /// The level that the warden has arranged.
-  machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
+/// What is looked at before workers start.
+struct CheckSettings {
+  std::optional<PreflightSettings> preflight;  ///< none: the node takes part without a check
+  /// The GPUs of --gpus=free, `entry=UUID` each: a restart waits for them until nothing uses them.
+  std::vector<std::string> claimed_gpus;
+};
 
-  std::optional<RendezvousSettings> rendezvous;  ///< none: the job has this node only
-  std::string boot_id;                           ///< of the running kernel; empty: not known
-  bool wants_report = false;                     ///< it goes to a file here
-
+/// Where the workers of a round meet.
+struct StoreSettings {
   /// Numeric address on which the round's store listens; empty: by which others reach this node.
-  std::string store_host;
+  std::string host;
   std::string master_addr;         ///< what workers are told; empty: that address
   std::uint16_t master_port = 0;   ///< 0: the kernel chooses
   std::optional<PortRange> ports;  ///< it may choose from; none: any
+  bool in_agent = true;            ///< false: the worker of rank 0 serves the store itself
+  StoreUsers users;
+};
 
-  bool agent_store = true;  ///< false: the worker of rank 0 serves the store itself
-  StoreUsers store_users;
-
+/// What of the workers' streams the user sees, and how.
+struct ShownStreams {
   StdinMode standard_input = StdinMode::rank0;
   std::string prefix_template = "[rank${rank}] ";  ///< before a line; see LinePrefix
   bool fold_stdout = false;  ///< the same line of several workers is shown once
   bool fold_stderr = false;
   bool colour_stdout = false;  ///< the prefixes there
   bool colour_stderr = false;
-  std::string log_folder;  ///< of this run; empty: no log files
-  LogSettings logs;
+  spdlog::level::level_enum log_level = spdlog::level::warn;  ///< ddprun's own lines
+};
 
+/// What the workers find in their environment, beyond what torchrun's find.
+struct EnvironmentSettings {
   std::string devices_variable = "CUDA_VISIBLE_DEVICES";  ///< workers see the devices it names
-  /// The GPUs of --gpus=free, `entry=UUID` each: a restart waits for them until nothing uses them.
-  std::vector<std::string> claimed_gpus;
-  bool virtual_local_rank = false;     ///< LOCAL_RANK is 0 everywhere
-  bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1
-  bool file_timers = false;            ///< torch's timers are watched
-  std::string timer_file;              ///< for them; empty: one in the run directory
-  bool keep_error_files = false;       ///< the launcher copies the culprit's to a file of its own
-  std::string start_note;              ///< a line for when the first workers start; empty: none
+  bool virtual_local_rank = false;                        ///< LOCAL_RANK is 0 everywhere
+  bool python_unbuffered = false;                         ///< PYTHONUNBUFFERED=1
+};
+
+/// torch's timers.
+struct TimerSettings {
+  bool watched = false;
+  std::string file;  ///< for them; empty: one in the run directory
+};
+
+/// What the report needs.
+struct ReportSettings {
+  proto::ProgramFacts program;    ///< wherever it is printed
+  bool wanted = false;            ///< it goes to a file here
+  bool keep_error_files = false;  ///< the launcher copies the culprit's to a file of its own
+};
+
+struct AgentConfig {
+  std::string run_id;
+  NodeIdentity node;
+  std::string file;                     ///< what to execute
+  std::vector<WorkerSettings> workers;  ///< one for each local rank
+  proto::JobSettings job;
+  WatchSettings watch;
+  TimerSettings timers;
+  CheckSettings checks;
+  std::optional<ChaosPlan> chaos;  ///< none: nothing is broken on purpose
+  machine::StopSettings stop;
+  /// The level that the warden has arranged.
+  machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
+  std::optional<RendezvousSettings> rendezvous;  ///< none: the job has this node only
+  StoreSettings store;
+  ShownStreams streams;
+  LogSettings logs;
+  std::string log_folder;  ///< of this run; empty: no log files
+  EnvironmentSettings environment;
+  ReportSettings report;
+  std::string start_note;     ///< a line for when the first workers start; empty: none
   std::string run_directory;  ///< for error files and progress pages; empty: none could be made
-  spdlog::level::level_enum log_level = spdlog::level::warn;
 };
 
 }  // namespace ddprun::agent

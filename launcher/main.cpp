@@ -42,8 +42,8 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
   proto::Round round;
   round.world_size = round.role_world_size = static_cast<int>(plan.agent.workers.size());
   round.max_restarts = plan.agent.job.restart.max_restarts;
-  round.master_addr = plan.agent.master_addr;
-  round.master_port = plan.agent.master_port;
+  round.master_addr = plan.agent.store.master_addr;
+  round.master_port = plan.agent.store.master_port;
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
   launcher::RankZeroEnvironment environment =

@@ -106,14 +106,14 @@ int finish(const agent::AgentResult& result, const LaunchPlan& plan, const JobFa
 
 /// What a report of a failed worker needs to know of PROGRAM.
 void take_program_facts(LaunchPlan& plan) {
-  proto::ProgramFacts& program = plan.agent.program;
+  proto::ProgramFacts& program = plan.agent.report.program;
   program.python = plan.program.python;
   program.other_environment = plan.program.other_environment;
   program.python_is_wanted = has_value("PYTHON_EXEC");
   program.shows_crashes = has_value("PYTHONFAULTHANDLER") || has_value("PYTHONDEVMODE");
-  program.stdin_goes_to = word_of(plan.agent.standard_input);
+  program.stdin_goes_to = word_of(plan.agent.streams.standard_input);
   program.program = plan.program.name;
-  program.chooses_store_port = plan.agent.master_port == 0;
+  program.chooses_store_port = plan.agent.store.master_port == 0;
 }
 
 /// `node`: of a launcher that started us through ssh; null: this ddprun is its own launcher.

@@ -32,7 +32,7 @@ std::vector<int> wanted_signals(const AgentConfig& config) {
 /// Whether one would take what is typed for the shell: after Ctrl-Z and `bg`.
 bool waits_for_terminal(const AgentConfig& config, const std::vector<WorkerRecord>& workers) {
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    if (gets_stdin(config.standard_input, static_cast<int>(i)) && workers[i].running() &&
+    if (gets_stdin(config.streams.standard_input, static_cast<int>(i)) && workers[i].running() &&
         waits_for_stdin(workers[i].pid))
       return true;
   }
@@ -93,9 +93,9 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                {[this](const std::string& line) { notice(line); },
                 [this](FoundHang found) { handle(std::move(found)); },
                 [this] { handle(SuspectsSeen{}); }}) {
-  if (config.preflight)
+  if (config.checks.preflight)
     checks_.preflight.emplace(
-        context_, user, *config.preflight,
+        context_, user, *config.checks.preflight,
         Preflight::Events{[this](const std::string& line) { output_.say(line); },
                           [this](CheckEnded ended) {
                             // No worker runs here yet: all that is left is the check's.
@@ -103,8 +103,8 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                               descendants_.kill_silently(kCheckKillLimit);
                             handle(std::move(ended));
                           }});
-  if (!config.claimed_gpus.empty())
-    checks_.gpu_wait.emplace(context_, user, config.claimed_gpus,
+  if (!config.checks.claimed_gpus.empty())
+    checks_.gpu_wait.emplace(context_, user, config.checks.claimed_gpus,
                              GpuWait::Events{[this](const std::string& line) { notice(line); },
                                              [this] { handle(GpusAwaited{}); }});
   if (config.chaos)

@@ -112,7 +112,7 @@ void JobOutput::say(const std::string& line) {
 void JobOutput::take_log() {
   auto logger = std::make_shared<spdlog::logger>(
       "ddprun", std::make_shared<Sink>([this](const std::string& line) { log(line); }));
-  logger->set_level(config_.log_level);
+  logger->set_level(config_.streams.log_level);
   spdlog::set_default_logger(std::move(logger));
 }
 

@@ -87,7 +87,7 @@ class GpuWait {
     std::function<void()> ended;  ///< once for each start
   };
 
-  /// `gpus`: AgentConfig::claimed_gpus. The user's state is borrowed.
+  /// `gpus`: CheckSettings::claimed_gpus. The user's state is borrowed.
   GpuWait(boost::asio::io_context& context, const machine::UserState& user,
           const std::vector<std::string>& gpus, Events events);
 

@@ -78,15 +78,15 @@ Clock::duration NodeFacts::kill_limit(Clock::time_point now) const {
 proto::Join NodeFacts::join() const {
   proto::Join join;
   join.local_world_size = static_cast<int>(config.workers.size());
-  join.role = config.role;
-  join.node_name = config.node_name;
-  join.boot_id = config.boot_id;
+  join.role = config.node.role;
+  join.node_name = config.node.name;
+  join.boot_id = config.node.boot_id;
   join.settings = config.job;
   join.store_addr = prepared->store_addr;
   join.store_port = prepared->store_port;
   join.store_clients_max = prepared->store_clients_max;
-  join.wants_report = config.wants_report;
-  join.checks_first = config.preflight.has_value();
+  join.wants_report = config.report.wanted;
+  join.checks_first = config.checks.preflight.has_value();
   if (config.rendezvous) {
     join.requested_group_rank = config.rendezvous->node_rank;
     join.insists_on_rank = config.rendezvous->insists_on_rank;

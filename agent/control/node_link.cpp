@@ -62,7 +62,7 @@ std::string service_name(const RendezvousSettings& settings) {
 
 rdzv::SessionSettings session_settings(const AgentConfig& config) {
   rdzv::SessionSettings session;
-  session.agent = new_agent_id(config.node_name);
+  session.agent = new_agent_id(config.node.name);
   session.service = service_name(*config.rendezvous);
   session.lease = config.rendezvous->lease;
   session.join_timeout = config.job.join_timeout;
@@ -113,13 +113,13 @@ std::unique_ptr<rdzv::EtcdRendezvous> over_etcd(asio::io_context& context,
   rdzv::EtcdRendezvousSettings over;
   over.etcd = rdzv::etcd_place_of_run(*settings.etcd, config.run_id);
   over.access = settings.etcd_access;
-  over.local_addr = settings.local_addr;
-  over.local_name = settings.local_name;
+  over.local_addr = settings.own.addr;
+  over.local_name = settings.own.typed_addr;
   const auto& encrypter = settings.encrypter;
   over.may_host = settings.may_host && (!encrypter || encrypter->why_no_service().empty());
-  if (config.ports) {
-    over.port_first = config.ports->first;
-    over.port_last = config.ports->last;
+  if (config.store.ports) {
+    over.port_first = config.store.ports->first;
+    over.port_last = config.store.ports->last;
   }
   over.slots_every = std::max(over.slots_every, kSlotsPausePerNode * config.job.max_nodes);
   over.ask_pause = std::max(over.ask_pause, std::chrono::ceil<std::chrono::milliseconds>(
@@ -255,12 +255,12 @@ void NodeLink::note_connection() {
     if (is_loopback(own_addr_) && !leads_to_itself(service_host_))
       own_addr_ = own_addr_.find(':') == std::string::npos ? "0.0.0.0" : "::";
   }
-  if (!settings_.local_addr.empty()) own_addr_ = settings_.local_addr;
+  if (!settings_.own.addr.empty()) own_addr_ = settings_.own.addr;
   warn_if_unproven();
   if (std::exchange(is_met_, true)) return;
   // The workers' environment depends on it.
   own_name_.look_up(
-      settings_.own_name.empty() ? config_.node_name : settings_.own_name,
+      settings_.own.name.empty() ? config_.node.name : settings_.own.name,
       [this](const std::string& addr) { note_own_addr(addr); }, [this] { meet(); });
 }
 
@@ -312,7 +312,7 @@ void NodeLink::cut_off(std::chrono::nanoseconds length) {
 }
 
 std::string NodeLink::public_addr() const {
-  if (!settings_.local_addr.empty()) return own_addr_;
+  if (!settings_.own.addr.empty()) return own_addr_;
   if (host_.is_here()) return host_.public_addr();
   const bool any = own_addr_ == "0.0.0.0" || own_addr_ == "::";
   return any ? service_host_ : own_addr_;
@@ -325,7 +325,7 @@ void NodeLink::note_own_addr(const std::string& addr) {
   const std::string interface = rdzv::interface_towards_others(own_addr_);
   if (interface.empty()) return;
   events_.add_to_environment(proto::env::kGlooInterface, interface);
-  spdlog::info("{} is {} here: the workers get {}={}", config_.node_name,
+  spdlog::info("{} is {} here: the workers get {}={}", config_.node.name,
                addr.empty() ? "no address" : addr, proto::env::kGlooInterface, interface);
 }
 

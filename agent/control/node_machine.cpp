@@ -51,7 +51,7 @@ void join_again(NodeTurn& turn) {
 void start(NodeTurn& turn, proto::Round& round) {
   NodeFacts& node = turn.node;
   stop_check(turn);
-  if (node.config.preflight && !node.check.has_passed) {
+  if (node.config.checks.preflight && !node.check.has_passed) {
     turn.send(proto::Leave{
         0, "the rendezvous is of an older version, which asks for no check (--preflight)"});
     node.state = NodeState::ending;

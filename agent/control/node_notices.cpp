@@ -51,7 +51,7 @@ std::string past_workers_text(const proto::Waiting& waiting) {
 /// Where no other machine can join; empty: they can.
 std::string only_here_text(const AgentConfig& config) {
   const auto& meeting = config.rendezvous;
-  const bool has_other_addr = meeting && meeting->etcd && !meeting->local_addr.empty();
+  const bool has_other_addr = meeting && meeting->etcd && !meeting->own.addr.empty();
   if (!meeting || !leads_to_itself(meeting->endpoint.host) || has_other_addr) return "";
   return fmt::format("; only agents on this machine can join ({})", to_string(meeting->endpoint));
 }

@@ -42,7 +42,7 @@ void begin_stop(NodeTurn& turn) {
   turn.act(StopWatching{});
   if (round.stop->final || node.leave.signal) {
     turn.act(EndWithin{node.end_limit()});
-  } else if (node.config.master_port == 0) {
+  } else if (node.config.store.master_port == 0) {
     turn.act(Prepare{});  // before the old group is gone: the new port cannot be taken by it, or
                           // meet its keys
   }
@@ -81,7 +81,7 @@ void report(NodeTurn& turn) {
   const bool last = round.stop->final || node.leave.signal || round.stuck;
   node.state = last ? NodeState::ending : NodeState::waiting;
   if (last) return;
-  node.awaits_gpus = !node.config.claimed_gpus.empty();
+  node.awaits_gpus = !node.config.checks.claimed_gpus.empty();
   if (node.awaits_gpus) return turn.act(AwaitGpus{});
   join_again(turn);
 }

@@ -108,9 +108,9 @@ proto::Stopped Agent::gather_evidence() {
       failures_of({config_, round.round, workers(), round.started_at, handles_->wall_started_at,
                    round.stopped_at, round.stop_signal, memory_kill, output_.of_workers(), pages,
                    round.hang ? &*round.hang : nullptr});
-  if (!stopped.failures.empty()) stopped.program = config_.program;
+  if (!stopped.failures.empty()) stopped.program = config_.report.program;
   add_still_running(stopped, round, pages, watches_.stacks());
-  if (config_.keep_error_files)
+  if (config_.report.keep_error_files)
     result_.error_files = error_files_of(config_, round.round, stopped.failures);
   return stopped;
 }

@@ -18,7 +18,7 @@ namespace ddprun::agent {
 namespace {
 
 std::string not_our_address(const AgentConfig& config, const std::string& host) {
-  const std::string& name = config.master_addr.empty() ? host : config.master_addr;
+  const std::string& name = config.store.master_addr.empty() ? host : config.store.master_addr;
   return fmt::format(
       "{}{} is not an address of this machine; leave out --master-addr and --local-addr", name,
       name == host ? "" : " (" + host + ")");
@@ -70,17 +70,18 @@ void RoundStore::warn_of_few_files() {
 
 std::string RoundStore::prepare() {
   if (place_) return "";
-  std::string host = config_.store_host;
-  std::string addr = config_.master_addr;
+  std::string host = config_.store.host;
+  std::string addr = config_.store.master_addr;
   if (host.empty() && nodes_ != nullptr) host = nodes_->own_addr();
   if (addr.empty() && nodes_ != nullptr) addr = nodes_->public_addr();
   if (config_.rendezvous && config_.rendezvous->one_port) {
-    place_ = Place{addr, config_.master_port};  // behind the service's port
+    place_ = Place{addr, config_.store.master_port};  // behind the service's port
     return "";
   }
-  if (!config_.agent_store) {
-    const auto port = config_.master_port != 0 ? Result<std::uint16_t>(config_.master_port)
-                                               : reserve_port(host, config_.ports);
+  if (!config_.store.in_agent) {
+    const auto port = config_.store.master_port != 0
+                          ? Result<std::uint16_t>(config_.store.master_port)
+                          : reserve_port(host, config_.store.ports);
     if (port) {
       place_ = Place{addr, *port};
       return "";
@@ -89,25 +90,28 @@ std::string RoundStore::prepare() {
     return elsewhere ? not_our_address(config_, host)
                      : fmt::format("there is no free port on {}: {}", host, port.error().message());
   }
-  auto listener = config_.master_port == 0 && config_.ports
-                      ? rdzv::listen_store(host, config_.ports->first, config_.ports->last)
-                      : rdzv::listen_store(host, config_.master_port);
+  auto listener =
+      config_.store.master_port == 0 && config_.store.ports
+          ? rdzv::listen_store(host, config_.store.ports->first, config_.store.ports->last)
+          : rdzv::listen_store(host, config_.store.master_port);
   if (listener) {
     place_ = Place{addr, listener->port};
     listener_.emplace(std::move(*listener));
     return "";
   }
   if (listener.error().value() == EADDRNOTAVAIL) return not_our_address(config_, host);
-  if (config_.master_port == 0 && config_.ports) {
+  if (config_.store.master_port == 0 && config_.store.ports) {
     return fmt::format("the store finds no free port from {} to {} on {}: {} (--port-range)",
-                       config_.ports->first, config_.ports->last, host, listener.error().message());
+                       config_.store.ports->first, config_.store.ports->last, host,
+                       listener.error().message());
   }
-  const auto owner = listener.error().value() == EADDRINUSE ? rdzv::port_owner(config_.master_port)
-                                                            : std::optional<std::string>();
+  const auto owner = listener.error().value() == EADDRINUSE
+                         ? rdzv::port_owner(config_.store.master_port)
+                         : std::optional<std::string>();
   return fmt::format(
       "the store cannot listen on {} port {}: {}{}; choose another port, with --master-port or in "
       "--rdzv-endpoint (0: any free one)",
-      host, config_.master_port, listener.error().message(),
+      host, config_.store.master_port, listener.error().message(),
       owner ? fmt::format(" ({} has it)", *owner) : "");
 }
 
@@ -141,14 +145,14 @@ void RoundStore::hand_over_clients() {
   const bool has_to_start =
       is_wanted_ && !server_ && nodes_ != nullptr && nodes_->has_store_clients();
   if (!has_to_start) return;
-  start({UniqueFd(), config_.master_addr, config_.master_port});
+  start({UniqueFd(), config_.store.master_addr, config_.store.master_port});
   if (server_) nodes_->open_store(*server_);
 }
 
 void RoundStore::start(rdzv::StoreListener listener) {
   rdzv::StoreSettings settings;
-  settings.check_uid = !config_.store_users.any;
-  settings.allowed_uids.assign(config_.store_users.uids.begin(), config_.store_users.uids.end());
+  settings.check_uid = !config_.store.users.any;
+  settings.allowed_uids.assign(config_.store.users.uids.begin(), config_.store.users.uids.end());
   settings.connections_max = std::min(settings.connections_max, clients_max());
   settings.reset_on_close = true;  // what is left of the old group must not wait for answers
   auto server = rdzv::StoreServer::start(std::move(listener), std::move(settings));

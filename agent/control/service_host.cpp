@@ -56,8 +56,8 @@ rdzv::ServiceServerSettings agent_service_settings(boost::asio::io_context& cont
   newcomers.places = std::min(newcomers.places, newcomers_max);
   newcomers.places_per_addr =
       std::clamp<std::size_t>(newcomers.places / 4, 1, newcomers.places_per_addr);
-  settings.check_uid = !config.store_users.any;
-  settings.allowed_uids.assign(config.store_users.uids.begin(), config.store_users.uids.end());
+  settings.check_uid = !config.store.users.any;
+  settings.allowed_uids.assign(config.store.users.uids.begin(), config.store.users.uids.end());
   settings.on_warning = [&context](const std::string& line) {
     boost::asio::post(context, [line] { spdlog::warn("{}", line); });
   };

@@ -107,7 +107,7 @@ std::string too_few_for_nodes(const AgentConfig& config, const OpenFiles& files)
   const ConnectionShares shares = connection_shares(config, files);
   const std::uint64_t strangers = shares.newcomers + shares.parked;
   const std::uint64_t room = files.store_clients - std::min(files.store_clients, strangers);
-  const std::uint64_t workers = config.agent_store ? nodes * config.workers.size() : 0;
+  const std::uint64_t workers = config.store.in_agent ? nodes * config.workers.size() : 0;
   if (room >= agents + workers) return "";
   return fmt::format(
       "this node has the rendezvous{} and may open {} files, about {} of them for connections; {} "

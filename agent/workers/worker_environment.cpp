@@ -62,7 +62,7 @@ std::string progress_file(const AgentConfig& config, const proto::Round& round, 
 }
 
 std::string timer_file(const AgentConfig& config) {
-  if (!config.file_timers || !config.timer_file.empty()) return config.timer_file;
+  if (!config.timers.watched || !config.timers.file.empty()) return config.timers.file;
   return config.run_directory.empty() ? "" : config.run_directory + "/watchdog_timer";
 }
 
@@ -72,11 +72,11 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
   const WorkerSettings& worker = config.workers.at(static_cast<std::size_t>(local_rank));
   const auto number = [](auto value) { return fmt::format("{}", value); };
   EnvironmentPairs set{
-      {env::kLocalRank, number(config.virtual_local_rank ? 0 : local_rank)},
+      {env::kLocalRank, number(config.environment.virtual_local_rank ? 0 : local_rank)},
       {env::kRank, number(round.first_rank + local_rank)},
       {env::kGroupRank, number(round.group_rank)},
       {env::kRoleRank, number(round.first_role_rank + local_rank)},
-      {env::kRoleName, config.role},
+      {env::kRoleName, config.node.role},
       {env::kLocalWorldSize, number(config.workers.size())},
       {env::kWorldSize, number(round.world_size)},
       {env::kGroupWorldSize, number(round.group_world_size)},
@@ -86,7 +86,7 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
       {env::kRestartCount, number(round.restart_count)},
       {env::kMaxRestarts, number(round.max_restarts)},
       {env::kRunId, config.run_id},
-      {env::kUseAgentStore, config.agent_store ? "True" : "False"},
+      {env::kUseAgentStore, config.store.in_agent ? "True" : "False"},
       {env::kErrorFile, error_file(config, round, local_rank)},
       {env::kRound, number(round.number)},
       {env::kEpoch, number(round.epoch)},
@@ -101,14 +101,15 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
     set.emplace_back(env::kNcclAsyncErrorHandling, "1");
   set.emplace_back(env::kSignalsToHandle, signal_names(config.stop.signals));
   if (worker.omp_threads) set.emplace_back(env::kOmpNumThreads, number(*worker.omp_threads));
-  if (config.set_python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
-  if (passes_breakpoints(config.standard_input, local_rank) &&
+  if (config.environment.python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
+  if (passes_breakpoints(config.streams.standard_input, local_rank) &&
       !has(inherited, env::kPythonBreakpoint)) {
     set.emplace_back(env::kPythonBreakpoint, breakpoint_text(round.first_rank + local_rank));
   }
-  if (worker.visible_devices) set.emplace_back(config.devices_variable, *worker.visible_devices);
+  if (worker.visible_devices)
+    set.emplace_back(config.environment.devices_variable, *worker.visible_devices);
   // Else CUDA may count GPUs of several kinds in another order than the one that was claimed.
-  if (!config.claimed_gpus.empty()) set.emplace_back(env::kCudaDeviceOrder, "PCI_BUS_ID");
+  if (!config.checks.claimed_gpus.empty()) set.emplace_back(env::kCudaDeviceOrder, "PCI_BUS_ID");
   if (const std::string file = timer_file(config); !file.empty())
     set.emplace_back(env::kTimerFile, file);
   if (!job_socket.empty()) set.emplace_back(env::kJobSocket, job_socket);

@@ -62,11 +62,11 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
       break;
   }
   const bool wants_terminal = settings.mode == StreamMode::pty;
-  LinePrefix prefix(config_.prefix_template, {.rank = round.first_rank + local_rank,
-                                              .local_rank = local_rank,
-                                              .round = static_cast<int>(round.number),
-                                              .role = config_.role,
-                                              .host = config_.node_name});
+  LinePrefix prefix(config_.streams.prefix_template, {.rank = round.first_rank + local_rank,
+                                                      .local_rank = local_rank,
+                                                      .round = static_cast<int>(round.number),
+                                                      .role = config_.node.role,
+                                                      .host = config_.node.name});
   const int columns = text_columns(prefix.plain(std::chrono::system_clock::now()));
   auto pair = wants_terminal ? make_pseudo_terminal(fd, columns) : make_stream_pipe();
   const bool terminal = wants_terminal && pair.has_value();
@@ -83,9 +83,10 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
   source.standard_error = fd == STDERR_FILENO;
   source.terminal = terminal;
   source.prefix = std::move(prefix);
-  source.reads_input = gets_stdin(config_.standard_input, local_rank);
-  source.coloured = source.standard_error ? config_.colour_stderr : config_.colour_stdout;
-  if (source.standard_error ? config_.fold_stderr : config_.fold_stdout)
+  source.reads_input = gets_stdin(config_.streams.standard_input, local_rank);
+  source.coloured =
+      source.standard_error ? config_.streams.colour_stderr : config_.streams.colour_stdout;
+  if (source.standard_error ? config_.streams.fold_stderr : config_.streams.fold_stdout)
     source.folds_as = round.first_rank + local_rank;
   source.to_console = settings.to_console;
   source.verbatim = settings.mode == StreamMode::copy;
@@ -165,7 +166,7 @@ Result<machine::SpawnedProcess> WorkerStarter::start(const proto::Round& round, 
       inherited_environment_,
       worker_environment(config_, round, local_rank, job_socket, inherited_environment_));
   // Some programs ask the terminal at their stdin for its width, and that one is ours.
-  const bool has_stdin = gets_stdin(config_.standard_input, local_rank);
+  const bool has_stdin = gets_stdin(config_.streams.standard_input, local_rank);
   if (err.ours.terminal && has_stdin && isatty(STDIN_FILENO) == 1) {
     const int columns = columns_of(err.ours.fd.get());
     if (columns > 0 && std::getenv("COLUMNS") == nullptr)

@@ -181,7 +181,8 @@ std::string worker_line(const LaunchPlan& plan, std::size_t local_rank) {
   std::string line = fmt::format("  local rank {}", local_rank);
   if (!plan.agent.rendezvous) line = fmt::format("  rank {0} (local rank {0})", local_rank);
   if (worker.visible_devices)
-    line += fmt::format("  {}={}", plan.agent.devices_variable, *worker.visible_devices);
+    line +=
+        fmt::format("  {}={}", plan.agent.environment.devices_variable, *worker.visible_devices);
   if (worker.omp_threads) line += fmt::format("  OMP_NUM_THREADS={}", *worker.omp_threads);
   if (!worker.cpus.empty()) line += fmt::format("  CPUs {}", machine::format_cpus(worker.cpus));
   // Only where the macro makes a difference, else the lines repeat the command.
@@ -191,11 +192,11 @@ std::string worker_line(const LaunchPlan& plan, std::size_t local_rank) {
 
 std::string store_text(const agent::AgentConfig& agent) {
   const std::string host =
-      agent.master_addr.empty() ? "the node of group rank 0" : agent.master_addr;
-  const auto port = agent.master_port == 0 ? std::string("a free port")
-                                           : fmt::format("port {}", agent.master_port);
+      agent.store.master_addr.empty() ? "the node of group rank 0" : agent.store.master_addr;
+  const auto port = agent.store.master_port == 0 ? std::string("a free port")
+                                                 : fmt::format("port {}", agent.store.master_port);
   return fmt::format("{}, {}, served by {}", host, port,
-                     agent.agent_store ? "ddprun" : "the worker of rank 0");
+                     agent.store.in_agent ? "ddprun" : "the worker of rank 0");
 }
 
 /// One line for each stream where all workers agree, else one for each worker.
@@ -227,7 +228,7 @@ Json stream_json(const StreamSettings& stream) {
 /// What a variable that has no value yet will have; empty: it has one.
 std::string value_to_come(const LaunchPlan& plan, std::string_view name) {
   if (of_the_round(plan, name)) return "(known when the round forms)";
-  if (name == proto::env::kMasterPort && plan.agent.master_port == 0) return "(a free port)";
+  if (name == proto::env::kMasterPort && plan.agent.store.master_port == 0) return "(a free port)";
   const bool made = name == proto::env::kErrorFile || name == proto::env::kProgressFile ||
                     name == proto::env::kJobSocket;
   return made ? "(made at the start)" : "";
@@ -255,19 +256,20 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   for (std::size_t i = 0; i < agent.workers.size(); ++i) text += worker_line(plan, i);
   text += fmt::format("GPUs         {}\n", devices_text(plan));
   text += streams_text(plan);
-  text += fmt::format("stdin        {}\n", word_of(agent.standard_input));
+  text += fmt::format("stdin        {}\n", word_of(agent.streams.standard_input));
   text += fmt::format("logs         {}\n", printable(log_folder_text(plan)));
   text += fmt::format("log limits   {}\n", log_limits_text(agent));
   text += fmt::format("hangs        {}\n", watch_text(agent));
-  if (agent.file_timers) text += "timers       torch's file timers\n";
+  if (agent.timers.watched) text += "timers       torch's file timers\n";
   text += fmt::format("run id       {}\n", printable(agent.run_id));
   for (const auto& [title, value] : nodes_rows(plan))
     text += fmt::format("{:<12} {}\n", title, printable(value));
   text += fmt::format("store        {}\n", printable(store_text(agent)));
   text += fmt::format("restarts     {}\n", restarts_text(agent.job.restart));
-  if (agent.preflight)
-    text += fmt::format("preflight    {} (at most {})\n", printable(agent.preflight->command),
-                        describe(agent.preflight->timeout));
+  if (agent.checks.preflight)
+    text +=
+        fmt::format("preflight    {} (at most {})\n", printable(agent.checks.preflight->command),
+                    describe(agent.checks.preflight->timeout));
   if (agent.chaos) text += fmt::format("chaos        {}\n", chaos_text(*agent.chaos));
   text += fmt::format("grace period {} s\n", seconds(agent.stop.grace_period));
   text += fmt::format("kill timeout {} s\n", seconds(agent.stop.kill_timeout));
@@ -290,7 +292,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   for (const auto& worker : agent.workers) {
     Json entry = {{"rank", workers.size()}, {"local_rank", workers.size()}};
     if (agent.rendezvous) entry["rank"] = nullptr;
-    entry[lower_case(agent.devices_variable)] =
+    entry[lower_case(agent.environment.devices_variable)] =
         worker.visible_devices ? Json(*worker.visible_devices) : Json(nullptr);
     entry["omp_threads"] = worker.omp_threads ? Json(*worker.omp_threads) : Json(nullptr);
     entry["cpus"] = worker.cpus;
@@ -315,32 +317,32 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["gpus"] = {{"chosen", plan.devices.chosen},
                   {"source", plan.devices.source},
                   {"cpu_job", plan.devices.cpu_job}};
-  json["stdin"] = word_of(agent.standard_input);
+  json["stdin"] = word_of(agent.streams.standard_input);
   json["logs"] = {{"wanted", plan.log_folder.wanted},
                   {"base", plan.log_folder.base},
                   {"policy", word_of(agent.logs.policy)},
                   {"max_size_bytes", agent.logs.rotation.bytes_max},
                   {"keep", agent.logs.rotation.keep}};
   json["progress_timeout_seconds"] = seconds(agent.watch.progress_timeout);
-  json["file_timers"] = agent.file_timers;
+  json["file_timers"] = agent.timers.watched;
   json["log_timeout_seconds"] = seconds(agent.watch.log_timeout);
   json["on_silence"] = word_of(agent.watch.on_silence);
   json["uninterruptible_timeout_seconds"] = seconds(agent.watch.kernel_timeout);
   json["run_id"] = agent.run_id;
-  json["role"] = agent.role;
+  json["role"] = agent.node.role;
   if (!plan.cluster.scheduler.empty()) json["cluster"] = cluster_json(plan);
   if (agent.rendezvous) json["rendezvous"] = rendezvous_json(plan);
-  json["store"] = {{"master_addr", agent.master_addr},
-                   {"host", agent.store_host},
-                   {"port", agent.master_port},
-                   {"served_by", agent.agent_store ? "agent" : "rank0"}};
+  json["store"] = {{"master_addr", agent.store.master_addr},
+                   {"host", agent.store.host},
+                   {"port", agent.store.master_port},
+                   {"served_by", agent.store.in_agent ? "agent" : "rank0"}};
   json["max_restarts"] = agent.job.restart.max_restarts;
   json["restart_delay_seconds"] = automatic_back_off(agent.job.restart)
                                       ? Json("auto")
                                       : Json(seconds(agent.job.restart.back_off));
-  if (agent.preflight)
-    json["preflight"] = {{"command", agent.preflight->command},
-                         {"timeout_seconds", seconds(agent.preflight->timeout)}};
+  if (agent.checks.preflight)
+    json["preflight"] = {{"command", agent.checks.preflight->command},
+                         {"timeout_seconds", seconds(agent.checks.preflight->timeout)}};
   if (agent.chaos) json["chaos"] = chaos_text(*agent.chaos);
   json["grace_period_seconds"] = seconds(agent.stop.grace_period);
   json["kill_timeout_seconds"] = seconds(agent.stop.kill_timeout);

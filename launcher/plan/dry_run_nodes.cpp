@@ -82,8 +82,8 @@ double seconds(std::chrono::nanoseconds duration) {
 bool of_the_round(const LaunchPlan& plan, std::string_view name) {
   using namespace proto::env;
   if (!plan.agent.rendezvous) return false;
-  if (name == kMasterAddr) return plan.agent.master_addr.empty();
-  if (name == kMasterPort) return plan.agent.master_port == 0;
+  if (name == kMasterAddr) return plan.agent.store.master_addr.empty();
+  if (name == kMasterPort) return plan.agent.store.master_port == 0;
   constexpr std::array kNames = {kRank,      kGroupRank,      kRoleRank,
                                  kWorldSize, kGroupWorldSize, kRoleWorldSize};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();

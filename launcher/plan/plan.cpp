@@ -184,12 +184,12 @@ std::vector<std::string> arguments_of(const ProgramChoice& program, int local_ra
 
 void take_devices(const LaunchOptions& options, DevicesPlan devices, LaunchPlan& plan) {
   plan.devices = std::move(devices);
-  plan.agent.devices_variable = plan.devices.variable;
+  plan.agent.environment.devices_variable = plan.devices.variable;
   if (!plan.devices.claims.empty())
     plan.notes.push_back(options.devices.gpus.spelling + ": the job has GPU " +
                          joined(plan.devices.chosen, ","));
   for (const machine::GpuClaim& claim : plan.devices.claims)
-    plan.agent.claimed_gpus.push_back(claim.gpu.entry + "=" + claim.gpu.uuid);
+    plan.agent.checks.claimed_gpus.push_back(claim.gpu.entry + "=" + claim.gpu.uuid);
   plan.warnings.insert(plan.warnings.end(), plan.devices.warnings.begin(),
                        plan.devices.warnings.end());
 }
@@ -199,7 +199,7 @@ void make_workers(const LaunchOptions& options, const Environment& environment,
                   const WorkersAndDevices& group, LaunchPlan& plan) {
   const auto inherited = lookup(environment, plan.devices.variable);
   plan.agent.file = plan.program.file;
-  plan.agent.virtual_local_rank = options.devices.virtual_local_rank;
+  plan.agent.environment.virtual_local_rank = options.devices.virtual_local_rank;
   for (int rank = 0; rank < group.workers; ++rank) {
     agent::WorkerSettings worker;
     worker.argv = arguments_of(plan.program, rank);
@@ -221,7 +221,7 @@ LaunchResult<void> plan_program(const LaunchOptions& options, const Environment&
   if (!program) return program.error();
   plan.program = std::move(*program);
   if (plan.program.kind != ProgramChoice::Kind::bundled)
-    plan.agent.program.arguments = spelled_as_ours(options.program.arguments);
+    plan.agent.report.program.arguments = spelled_as_ours(options.program.arguments);
   if (!plan.program.other_environment.empty() &&
       lookup(environment, "PYTHON_EXEC").value_or("").empty()) {
     plan.notes.push_back("the workers run under " + plan.program.python +
@@ -260,9 +260,9 @@ LaunchResult<LaunchPlan> make_plan(const LaunchOptions& given, const Environment
   if (!options.ssh_node) plan.scheduler_processes = scheduler_processes(environment);
   if (!plan.cluster.hint.empty()) plan.notes.push_back(plan.cluster.hint);
   plan.warnings = options.warnings;
-  plan.agent.node_name = options.ssh_node ? options.ssh_node->name : probes.host_name;
-  plan.agent.role = options.workers.role;
-  plan.agent.log_level = log_level(options.log_level);
+  plan.agent.node.name = options.ssh_node ? options.ssh_node->name : probes.host_name;
+  plan.agent.node.role = options.workers.role;
+  plan.agent.streams.log_level = log_level(options.log_level);
   plan_end_of_job(options, environment, plan);
   plan_rounds(options, environment, plan);
 
@@ -281,7 +281,7 @@ LaunchResult<LaunchPlan> make_plan(const LaunchOptions& given, const Environment
   if (const auto checked = check_chaos(plan); !checked) return checked.error();
   const auto placed = plan_cpus(options, environment, probes, group->gpu_addresses, plan);
   if (!placed) return placed.error();
-  plan.agent.set_python_unbuffered = wants_unbuffered_python(environment, plan);
+  plan.agent.environment.python_unbuffered = wants_unbuffered_python(environment, plan);
   return plan;
 }
 

@@ -24,21 +24,21 @@ LaunchResult<void> make_standalone(const LaunchOptions& options, LaunchPlan& pla
   ignore(!options.store.master_addr.empty(), "--master-addr");
   ignore(options.store.master_port.has_value(), "--master-port");
   plan.agent.run_id.clear();
-  plan.agent.master_port = 0;
-  plan.agent.master_addr.clear();
+  plan.agent.store.master_port = 0;
+  plan.agent.store.master_addr.clear();
   return {};
 }
 
 /// MASTER_ADDR and MASTER_PORT as far as options name them.
 void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
-  plan.agent.master_port = options.store.master_port.value_or(0);
-  plan.agent.master_addr = options.store.master_addr;
+  plan.agent.store.master_port = options.store.master_port.value_or(0);
+  plan.agent.store.master_addr = options.store.master_addr;
   const bool fixed = options.rendezvous.backend == "static";
   if (fixed && options.rendezvous.endpoint) {
     // With the static backend the endpoint wins over --master-addr and --master-port.
-    plan.agent.master_addr = options.rendezvous.endpoint->host;
+    plan.agent.store.master_addr = options.rendezvous.endpoint->host;
     if (options.rendezvous.endpoint->port)
-      plan.agent.master_port = *options.rendezvous.endpoint->port;
+      plan.agent.store.master_port = *options.rendezvous.endpoint->port;
   }
   if (meets_over_etcd(options))
     plan.warnings.push_back("--rdzv-backend=" + options.rendezvous.backend +
@@ -64,10 +64,10 @@ std::optional<std::string> numeric_address(const std::string& host, const Probes
 
 LaunchResult<void> plan_meeting_point(const LaunchOptions& options, const Environment& environment,
                                       const Probes& probes, LaunchPlan& plan) {
-  plan.agent.agent_store = options.store.host == WorkerStore::agent;
-  plan.agent.store_users = options.store.users;
+  plan.agent.store.in_agent = options.store.host == WorkerStore::agent;
+  plan.agent.store.users = options.store.users;
   if (options.store.ports)
-    plan.agent.ports = {options.store.ports->first, options.store.ports->last};
+    plan.agent.store.ports = {options.store.ports->first, options.store.ports->last};
   // A launcher's only host has a lease, too.
   if ((options.nodes.count.max > 1 && !options.nodes.standalone) || options.ssh_node)
     return plan_rendezvous(options, environment, probes, plan);
@@ -77,10 +77,10 @@ LaunchResult<void> plan_meeting_point(const LaunchOptions& options, const Enviro
   if (options.nodes.standalone) {
     if (const auto alone = make_standalone(options, plan); !alone) return alone.error();
   }
-  if (plan.agent.master_addr.empty()) plan.agent.master_addr = options.nodes.local_addr;
+  if (plan.agent.store.master_addr.empty()) plan.agent.store.master_addr = options.nodes.local_addr;
   if (plan.agent.run_id.empty()) plan.agent.run_id = probes.new_run_id();
 
-  std::string& host = plan.agent.master_addr;
+  std::string& host = plan.agent.store.master_addr;
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
   if (host.empty()) host = kLoopback;
@@ -89,7 +89,7 @@ LaunchResult<void> plan_meeting_point(const LaunchOptions& options, const Enviro
     return usage_error("--master-addr=" + host +
                        " does not resolve to an address; on one machine leave it out");
   }
-  plan.agent.store_host = *address;
+  plan.agent.store.host = *address;
   return {};
 }
 

@@ -133,11 +133,11 @@ LaunchResult<void> meet_by_rank(const Given& given, LaunchPlan& plan,
   const int rank = given.options.nodes.rank.value_or(0);
   if (const auto checked = check_rank(given, rank, settings.endpoint.host); !checked)
     return checked.error();
-  plan.agent.master_addr = settings.endpoint.host;
-  plan.agent.master_port = settings.endpoint.port.value_or(kStaticPort);
+  plan.agent.store.master_addr = settings.endpoint.host;
+  plan.agent.store.master_port = settings.endpoint.port.value_or(kStaticPort);
   settings.node_rank = rank;
   settings.insists_on_rank = true;
-  settings.one_port = plan.agent.agent_store;
+  settings.one_port = plan.agent.store.in_agent;
   if (rank != 0) {
     settings.hosting = rdzv::HostingWish::other_rank;
   } else {
@@ -146,12 +146,12 @@ LaunchResult<void> meet_by_rank(const Given& given, LaunchPlan& plan,
   }
   if (settings.one_port) return {};
   // The worker of rank 0 needs MASTER_PORT itself; all nodes know this from their command lines.
-  if (plan.agent.master_port == UINT16_MAX) {
+  if (plan.agent.store.master_port == UINT16_MAX) {
     return usage_error(
         "--worker-store=rank0: the nodes meet at the port after MASTER_PORT, and no port comes "
         "after 65535; give another --master-port");
   }
-  settings.endpoint.port = static_cast<std::uint16_t>(plan.agent.master_port + 1);
+  settings.endpoint.port = static_cast<std::uint16_t>(plan.agent.store.master_port + 1);
   return {};
 }
 
@@ -229,13 +229,13 @@ void meet_over_ssh(const Given& given, LaunchPlan& plan, RendezvousSettings& set
   const SshNode& node = *given.options.ssh_node;
   settings.endpoint = *given.options.rendezvous.endpoint;
   settings.socket = node.socket;
-  settings.own_name = given.probes.host_name;
+  settings.own.name = given.probes.host_name;
   settings.hosting = rdzv::HostingWish::not_host;
   settings.node_rank = given.options.nodes.rank;
-  settings.local_addr = node.addr;
+  settings.own.addr = node.addr;
   settings.secret = node.secret;
   settings.needs_proof = true;
-  plan.agent.keep_error_files = node.wants_error_file;
+  plan.agent.report.keep_error_files = node.wants_error_file;
 }
 
 /// Whether other machines can come to the endpoint at all.
@@ -275,8 +275,8 @@ LaunchResult<void> take_local_addr(const Given& given, LaunchPlan& plan,
                        " does not resolve to an address; leave it out, or give an address of this "
                        "machine");
   }
-  settings.local_addr = *addr;
-  settings.local_name = taken->host;
+  settings.own.addr = *addr;
+  settings.own.typed_addr = taken->host;
   if (is_loopback(*addr) && (settings.etcd || !leads_to_itself(settings.endpoint.host)))
     plan.warnings.push_back(typed + ": other machines cannot reach this node there");
   return {};
@@ -355,8 +355,8 @@ LaunchResult<void> plan_rendezvous(const LaunchOptions& options, const Environme
     plan.hosting = hosting_now(settings, probes);
 
   plan.agent.run_id = options.rendezvous.run_id.value_or(std::string(proto::kDefaultRunId));
-  plan.agent.boot_id = probes.boot_id();
-  plan.agent.wants_report = !options.report.file.empty();
+  plan.agent.node.boot_id = probes.boot_id();
+  plan.agent.report.wanted = !options.report.file.empty();
   plan.agent.rendezvous = std::move(settings);
   plan.warden.has_lease = true;
   return {};

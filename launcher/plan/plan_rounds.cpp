@@ -54,13 +54,13 @@ void plan_rounds(const LaunchOptions& options, const Environment& environment, L
   agent.job.restart = options.failures.restart;
   agent.watch = options.failures.watch;
   if (!options.failures.preflight.empty())
-    agent.preflight =
+    agent.checks.preflight =
         agent::PreflightSettings{options.failures.preflight, options.failures.preflight_timeout};
   agent.chaos = options.failures.chaos;
   if (agent.chaos) plan_chaos(options, plan);
-  agent.file_timers = lookup(environment, proto::env::kEnableFileTimer) == "1";
-  if (agent.file_timers)
-    agent.timer_file = lookup(environment, proto::env::kTimerFile).value_or("");
+  agent.timers.watched = lookup(environment, proto::env::kEnableFileTimer) == "1";
+  if (agent.timers.watched)
+    agent.timers.file = lookup(environment, proto::env::kTimerFile).value_or("");
   agent.stop = plan.warden.stop = options.failures.stop;
 }
 
@@ -69,7 +69,7 @@ void plan_end_of_job(const LaunchOptions& options, const Environment& environmen
   plan.report.file = options.report.file;
   plan.report.exit_code_rule = options.report.exit_code_rule;
   plan.report.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
-  plan.agent.keep_error_files = !plan.report.error_file.empty();
+  plan.agent.report.keep_error_files = !plan.report.error_file.empty();
 }
 
 LaunchResult<void> plan_containment(const LaunchOptions& options, const Probes& probes,

@@ -160,18 +160,18 @@ void plan_worker_streams(const LogOptions& logs, const FileStreams& files, const
 void plan_lines(const LaunchOptions& options, const Probes& probes, bool has_tee,
                 agent::AgentConfig& agent) {
   const LogOptions& logs = options.output.logs;
-  agent.prefix_template = logs.prefix_template;
-  if (agent.prefix_template.empty())
-    agent.prefix_template = logs.called_torchrun && has_tee ? kTeePrefix : agent::kRankPrefix;
-  if (logs.no_prefix) agent.prefix_template.clear();
-  const bool folds = logs.fold != FoldMode::off && agent.prefix_template == agent::kRankPrefix;
+  agent.streams.prefix_template = logs.prefix_template;
+  if (agent.streams.prefix_template.empty())
+    agent.streams.prefix_template = logs.called_torchrun && has_tee ? kTeePrefix : agent::kRankPrefix;
+  if (logs.no_prefix) agent.streams.prefix_template.clear();
+  const bool folds = logs.fold != FoldMode::off && agent.streams.prefix_template == agent::kRankPrefix;
   const bool always_folds = logs.fold == FoldMode::always;
-  agent.fold_stdout = folds && (always_folds || probes.stdout_is_terminal);
-  agent.fold_stderr = folds && (always_folds || probes.stderr_is_terminal);
+  agent.streams.fold_stdout = folds && (always_folds || probes.stdout_is_terminal);
+  agent.streams.fold_stderr = folds && (always_folds || probes.stderr_is_terminal);
   const auto& node = options.ssh_node;
-  agent.colour_stdout =
+  agent.streams.colour_stdout =
       coloured(logs.colour, node ? node->stdout_is_terminal : probes.stdout_is_terminal);
-  agent.colour_stderr =
+  agent.streams.colour_stderr =
       coloured(logs.colour, node ? node->stderr_is_terminal : probes.stderr_is_terminal);
 }
 
@@ -180,7 +180,7 @@ void plan_lines(const LaunchOptions& options, const Probes& probes, bool has_tee
 void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan) {
   const LogOptions& logs = options.output.logs;
   agent::AgentConfig& agent = plan.agent;
-  agent.standard_input = options.output.standard_input;
+  agent.streams.standard_input = options.output.standard_input;
   plan.warden.reads_input = options.output.standard_input != StdinMode::none;
   agent.logs = logs.lines;
 

@@ -115,15 +115,15 @@ void SimJob::draw_clock(Host& host, bool is_booted) {
 
 agent::AgentConfig SimJob::config_of(const Host& host, Stranger stranger) {
   agent::AgentConfig config;
-  config.node_name = host.name;
-  config.boot_id = fmt::format("{}/{}", host.addr, host.boots);
+  config.node.name = host.name;
+  config.node.boot_id = fmt::format("{}/{}", host.addr, host.boots);
   config.job = plan_.job;
   if (stranger == Stranger::other_nnodes) ++config.job.max_nodes;
   if (stranger == Stranger::other_settings) config.job.last_call = 100ms;
   config.stop.grace_period = plan_.grace_period;
   config.stop.kill_timeout = 5s;
   config.workers.resize(static_cast<std::size_t>(host.workers));
-  if (faults_.nodes_are_checked) config.preflight.emplace();
+  if (faults_.nodes_are_checked) config.checks.preflight.emplace();
   agent::RendezvousSettings& rendezvous = config.rendezvous.emplace();
   rendezvous.node_rank = host.node_rank;
   rendezvous.insists_on_rank = plan_.ranks == Ranks::insisted;

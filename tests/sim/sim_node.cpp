@@ -21,7 +21,7 @@ SimNode::SimNode(World& world, agent::AgentConfig config, std::uint16_t store_po
       config_(std::move(config)),
       machine_(config_),
       store_port_(store_port) {
-  config_.master_addr = config_.node_name;
+  config_.store.master_addr = config_.node.name;
   workers_.resize(config_.workers.size());
 }
 

@@ -61,7 +61,7 @@ class SimNode {
   [[nodiscard]] int workers() const { return static_cast<int>(workers_.size()); }
   [[nodiscard]] int live_workers() const;
   [[nodiscard]] bool suspended() const { return suspended_; }
-  [[nodiscard]] const std::string& name() const { return config_.node_name; }
+  [[nodiscard]] const std::string& name() const { return config_.node.name; }
   [[nodiscard]] const agent::NodeMachine& machine() const { return machine_; }
 
  private:

@@ -92,7 +92,7 @@ void Crowd::start(Agent& agent, int index) {
   const std::string name = fmt::format("node{}", index);
   const sim::HostClock clock(world_, world_.up_to(1h), 0);
   agent::AgentConfig config;
-  config.node_name = name;
+  config.node.name = name;
   config.job = settings_;
   config.stop.grace_period = config.stop.kill_timeout = 5s;
   config.workers.resize(1);

@@ -16,7 +16,7 @@ namespace {
 /// It has joined.
 struct CheckedNode : ScriptedNode {
   CheckedNode() : ScriptedNode(1) {
-    config.preflight = {"check-gpus", 5min};
+    config.checks.preflight = {"check-gpus", 5min};
     on(agent::Prepared{"10.0.0.1", 1000, 0, false, ""});
     took();
   }
@@ -105,7 +105,7 @@ TEST_CASE("a node that has the rendezvous says so with its answer") {
 
 TEST_CASE("a node with claimed GPUs joins again when nothing uses them") {
   ScriptedNode node(1);
-  node.config.claimed_gpus = {"0=GPU-a"};
+  node.config.checks.claimed_gpus = {"0=GPU-a"};
   node.round();
   node.exits(0, node.kCode3);
   node.stop();

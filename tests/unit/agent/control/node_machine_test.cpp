@@ -59,7 +59,7 @@ TEST_CASE("one worker fails and the others are stopped, reported and started aga
 
 TEST_CASE("where the port is given it is bound when the old store is gone") {
   ScriptedNode node(1);
-  node.config.master_port = 29500;
+  node.config.store.master_port = 29500;
   node.round();
   node.exits(0, node.kCode3);
   node.took();

@@ -17,7 +17,7 @@ TEST_CASE("the node that has the rendezvous needs files for all agents and the s
   CHECK(agent::too_few_for_nodes(config, files) ==
         "this node has the rendezvous and the workers' store and may open 200 files, about 118 of "
         "them for connections; 40 nodes need about 119: raise the limit (ulimit -n)");
-  config.agent_store = false;
+  config.store.in_agent = false;
   CHECK(agent::too_few_for_nodes(config, files).empty());
   files.store_clients = 50;
   CHECK(agent::too_few_for_nodes(config, files) ==

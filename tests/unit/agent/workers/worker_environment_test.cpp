@@ -15,7 +15,7 @@ namespace {
 agent::AgentConfig two_workers() {
   agent::AgentConfig config;
   config.run_id = "run7";
-  config.role = "trainer";
+  config.node.role = "trainer";
   config.workers.resize(2);
   config.run_directory = "/tmp/x";
   config.stop.signals = {SIGTERM, SIGINT};
@@ -98,7 +98,7 @@ TEST_CASE("breakpoint() stops ranks that have stdin, or where the user wants ano
   CHECK(of(config, second_node(), 1, {"PYTHONBREAKPOINT=web_pdb.set_trace"})
             .count("PYTHONBREAKPOINT") == 0);
   for (const auto mode : {agent::StdinMode::all, agent::StdinMode::none}) {
-    config.standard_input = mode;
+    config.streams.standard_input = mode;
     CHECK(of(config, second_node(), 1).count("PYTHONBREAKPOINT") == 0);
   }
 }
@@ -114,7 +114,7 @@ TEST_CASE("OMP_NUM_THREADS, PYTHONUNBUFFERED and the devices are set only if the
   CHECK(of(config, second_node(), 0).count("PYTHONUNBUFFERED") == 0);
   CHECK(of(config, second_node(), 0).count("CUDA_VISIBLE_DEVICES") == 0);
   config.workers[1].omp_threads = 3;
-  config.set_python_unbuffered = true;
+  config.environment.python_unbuffered = true;
   config.workers[1].visible_devices = "3";
   auto set = of(config, second_node(), 1);
   CHECK(set["OMP_NUM_THREADS"] == "3");
@@ -142,7 +142,7 @@ TEST_CASE("the signals that end the job replace an inherited list") {
 
 TEST_CASE("with virtual local ranks every worker gets LOCAL_RANK 0") {
   agent::AgentConfig config = two_workers();
-  config.virtual_local_rank = true;
+  config.environment.virtual_local_rank = true;
   const auto set = of(config, second_node(), 1);
   CHECK(set.at("LOCAL_RANK") == "0");
   CHECK(set.at("RANK") == "5");
@@ -151,7 +151,7 @@ TEST_CASE("with virtual local ranks every worker gets LOCAL_RANK 0") {
 
 TEST_CASE("a store of rank 0 is not announced as the agent's") {
   agent::AgentConfig config = two_workers();
-  config.agent_store = false;
+  config.store.in_agent = false;
   CHECK(of(config, second_node(), 0).at("TORCHELASTIC_USE_AGENT_STORE") == "False");
 }
 

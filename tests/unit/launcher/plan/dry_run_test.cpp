@@ -37,11 +37,11 @@ LaunchPlan small_plan() {
   }
   plan.devices.chosen = {"0", "1"};
   plan.devices.source = "NVML";
-  plan.agent.standard_input = StdinMode::none;
+  plan.agent.streams.standard_input = StdinMode::none;
   plan.log_folder = {.wanted = true, .base = "/logs"};
   plan.agent.run_id = "id-7";
-  plan.agent.master_addr = "localhost";
-  plan.agent.store_host = "127.0.0.1";
+  plan.agent.store.master_addr = "localhost";
+  plan.agent.store.host = "127.0.0.1";
   plan.warnings = {"a warning"};
   plan.notes = {"a note"};
   plan.agent.start_note = "a note for the start";
@@ -88,7 +88,7 @@ TEST_CASE("the dry run shows choice, command, workers, devices, environment and 
     plan.agent.run_id = id;
     CHECK_THAT(dry_run_text(plan, {}), Contains(" /logs/(date and time)/attempt"));
   }
-  plan.agent.master_port = 29500;
+  plan.agent.store.master_port = 29500;
   plan.devices = {};
   plan.devices.cpu_job = true;
   CHECK_THAT(dry_run_text(plan, {}), Contains("localhost, port 29500, served by ddprun\n") &&
@@ -154,7 +154,7 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
 TEST_CASE("the dry run does not pretend to know a port that the kernel will choose") {
   auto plan = small_plan();
   CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "0"}}), Contains("  MASTER_PORT=(a free port)\n"));
-  plan.agent.master_port = 29500;
+  plan.agent.store.master_port = 29500;
   CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "29500"}}), Contains("  MASTER_PORT=29500\n"));
   for (const char* name : {"TORCHELASTIC_ERROR_FILE", "DDPRUN_PROGRESS_FILE", "DDPRUN_SOCKET"})
     CHECK_THAT(dry_run_text(plan, {{name, ""}}),

@@ -19,8 +19,8 @@ TEST_CASE("static command lines with a node rank meet at the master's address an
         planned({"--nnodes=2", "--nproc-per-node=8", "--node-rank=" + std::to_string(rank),
                  "--master-addr=node1", "--master-port=29500"});
     CHECK(plan.agent.workers.size() == 8);
-    CHECK(plan.agent.master_addr == "node1");
-    CHECK(plan.agent.master_port == 29500);
+    CHECK(plan.agent.store.master_addr == "node1");
+    CHECK(plan.agent.store.master_port == 29500);
     CHECK(plan.agent.rendezvous->endpoint == Endpoint("node1", 29500));
     CHECK(plan.agent.rendezvous->node_rank == rank);
     CHECK(plan.agent.rendezvous->hosting ==
@@ -92,7 +92,7 @@ TEST_CASE("the variables of Kubeflow's TrainJob are a static job") {
   CHECK(plan.agent.rendezvous->endpoint == Endpoint("job-node-0-0.job", 29400));
   CHECK(plan.agent.rendezvous->node_rank == 1);
   CHECK(plan.agent.rendezvous->insists_on_rank);
-  CHECK(plan.agent.master_addr == "job-node-0-0.job");
+  CHECK(plan.agent.store.master_addr == "job-node-0-0.job");
   CHECK(machine.resolved.empty());
   CHECK(plan.warnings.empty());
   machine.with("PET_NODE_RANK", "2");
@@ -129,8 +129,8 @@ TEST_CASE("the variables of Kubeflow's other PyTorchJob are a static job at MAST
   const auto plan = planned({}, machine);
   CHECK(plan.agent.rendezvous->endpoint == Endpoint("job-master-0", 23456));
   CHECK(plan.agent.rendezvous->node_rank == 1);
-  CHECK(plan.agent.master_port == 23456);
-  CHECK(planned({"--master-addr=other"}, machine).agent.master_addr == "other");
+  CHECK(plan.agent.store.master_port == 23456);
+  CHECK(planned({"--master-addr=other"}, machine).agent.store.master_addr == "other");
 }
 
 TEST_CASE("a step of Slurm needs no option: its first node serves at the first free of 8 ports") {

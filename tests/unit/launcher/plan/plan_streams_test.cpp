@@ -43,7 +43,7 @@ TEST_CASE("a copy loses nothing unless the user allows it") {
 
 TEST_CASE("rank 0 has our stdin, and there are no log files unless they are asked for") {
   const auto plan = planned({});
-  CHECK(plan.agent.standard_input == StdinMode::rank0);
+  CHECK(plan.agent.streams.standard_input == StdinMode::rank0);
   CHECK_FALSE(plan.log_folder.wanted);
 }
 
@@ -71,11 +71,11 @@ TEST_CASE("the output mode can be chosen for any number of workers") {
 }
 
 TEST_CASE("Python output into a pipe is unbuffered, unless the user has set it") {
-  CHECK(planned({"--nproc-per-node=2"}).agent.set_python_unbuffered);
-  CHECK_FALSE(planned({}).agent.set_python_unbuffered);
-  CHECK_FALSE(planned({"--output=pty", "--nproc-per-node=2"}).agent.set_python_unbuffered);
+  CHECK(planned({"--nproc-per-node=2"}).agent.environment.python_unbuffered);
+  CHECK_FALSE(planned({}).agent.environment.python_unbuffered);
+  CHECK_FALSE(planned({"--output=pty", "--nproc-per-node=2"}).agent.environment.python_unbuffered);
   CHECK_FALSE(planned({"--nproc-per-node=2"}, Machine().with("PYTHONUNBUFFERED", ""))
-                  .agent.set_python_unbuffered);
+                  .agent.environment.python_unbuffered);
 }
 
 TEST_CASE("several workers get one OMP thread each, with one note, unless the variable is set") {
@@ -213,7 +213,7 @@ TEST_CASE("redirected streams go to files and teed ones to files and here") {
   CHECK(workers[2].standard_error.to_file);
   CHECK(plan.log_folder.wanted);
   CHECK(plan.log_folder.base.empty());
-  CHECK(plan.agent.prefix_template == "[rank${rank}] ");
+  CHECK(plan.agent.streams.prefix_template == "[rank${rank}] ");
 }
 
 TEST_CASE("a stream that is redirected and teed is teed") {
@@ -250,14 +250,15 @@ TEST_CASE("a size cap makes redirected streams pass through us") {
 TEST_CASE("prefixes are coloured on a terminal that can and for a user who likes it") {
   Machine terminal;
   terminal.terminals = true;
-  CHECK_FALSE(planned({}).agent.colour_stdout);
-  CHECK(planned({}, terminal).agent.colour_stdout);
-  CHECK(planned({"--color=always"}).agent.colour_stderr);
-  CHECK_FALSE(planned({"--color=never"}, terminal).agent.colour_stdout);
-  CHECK_FALSE(planned({}, Machine(terminal).with("NO_COLOR", "1")).agent.colour_stdout);
-  CHECK(planned({}, Machine(terminal).with("NO_COLOR", "")).agent.colour_stdout);
-  CHECK_FALSE(planned({}, Machine(terminal).with("TERM", "dumb")).agent.colour_stdout);
-  CHECK(planned({"--colour=always"}, Machine(terminal).with("NO_COLOR", "1")).agent.colour_stdout);
+  CHECK_FALSE(planned({}).agent.streams.colour_stdout);
+  CHECK(planned({}, terminal).agent.streams.colour_stdout);
+  CHECK(planned({"--color=always"}).agent.streams.colour_stderr);
+  CHECK_FALSE(planned({"--color=never"}, terminal).agent.streams.colour_stdout);
+  CHECK_FALSE(planned({}, Machine(terminal).with("NO_COLOR", "1")).agent.streams.colour_stdout);
+  CHECK(planned({}, Machine(terminal).with("NO_COLOR", "")).agent.streams.colour_stdout);
+  CHECK_FALSE(planned({}, Machine(terminal).with("TERM", "dumb")).agent.streams.colour_stdout);
+  CHECK(planned({"--colour=always"}, Machine(terminal).with("NO_COLOR", "1"))
+            .agent.streams.colour_stdout);
 }
 
 TEST_CASE("the null device as log folder means no files and leaves the console as it is") {
@@ -286,9 +287,10 @@ TEST_CASE("filters without a teed stream cause a warning") {
 }
 
 TEST_CASE("a prefix template counts for teed and for plain lines") {
-  CHECK(planned({"--log-line-prefix-template=<${rank}>"}).agent.prefix_template == "<${rank}>");
+  CHECK(planned({"--log-line-prefix-template=<${rank}>"}).agent.streams.prefix_template ==
+        "<${rank}>");
   CHECK(planned({"--tee=3"}, Machine().with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "$rank:"))
-            .agent.prefix_template == "$rank:");
+            .agent.streams.prefix_template == "$rank:");
 }
 
 TEST_CASE(
@@ -297,7 +299,7 @@ TEST_CASE(
   terminal.terminals = true;
   const auto folds = [](const Words& options, const Machine& machine) {
     const auto plan = planned(options, machine);
-    return std::pair(plan.agent.fold_stdout, plan.agent.fold_stderr);
+    return std::pair(plan.agent.streams.fold_stdout, plan.agent.streams.fold_stderr);
   };
   const Machine pipe;
   CHECK(folds({"--nproc-per-node=2"}, terminal) == std::pair(true, false));
@@ -324,11 +326,11 @@ TEST_CASE("a prefix that was typed is given to the lines of one worker, too") {
 }
 
 TEST_CASE("lines need no prefix, and torchrun's variable may have unknown names") {
-  CHECK(planned({"--log-line-prefix-template=none"}).agent.prefix_template.empty());
-  CHECK(planned({"--log-line-prefix-template="}).agent.prefix_template == "[rank${rank}] ");
+  CHECK(planned({"--log-line-prefix-template=none"}).agent.streams.prefix_template.empty());
+  CHECK(planned({"--log-line-prefix-template="}).agent.streams.prefix_template == "[rank${rank}] ");
   const std::string unknown = "${rank} ${job}: ";
   CHECK(planned({}, Machine().with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", unknown))
-            .agent.prefix_template == unknown);
+            .agent.streams.prefix_template == unknown);
 }
 
 TEST_CASE("virtual local ranks give each worker its own GPU, by number where none was found") {

@@ -36,7 +36,7 @@ TEST_CASE("the plan holds program, arguments and limits as they were given") {
   CHECK(plan.program.argv == Words{"true", "--own"});
   CHECK(plan.agent.job.restart.max_restarts == 2);
   CHECK(plan.agent.stop.grace_period == std::chrono::milliseconds(1500));
-  CHECK(plan.agent.role == "r");
+  CHECK(plan.agent.node.role == "r");
   CHECK(plan.agent.containment == machine::ContainmentLevel::tree);
   CHECK(plan.agent.workers.size() == 1);
 }
@@ -144,10 +144,10 @@ TEST_CASE("the variables of other vendors hide devices") {
 
 TEST_CASE("workers get the variable of their devices only where some are chosen") {
   const auto own = planned({"--nproc-per-node=gpu", "--gpu-visibility=own"}, with_amd(2));
-  CHECK(own.agent.devices_variable == "HIP_VISIBLE_DEVICES");
+  CHECK(own.agent.environment.devices_variable == "HIP_VISIBLE_DEVICES");
   CHECK(own.agent.workers[1].visible_devices == "1");
   const auto listed = planned({"--gpus=1"}, with_amd(2).with("CUDA_VISIBLE_DEVICES", "0,1"));
-  CHECK(listed.agent.devices_variable == "CUDA_VISIBLE_DEVICES");
+  CHECK(listed.agent.environment.devices_variable == "CUDA_VISIBLE_DEVICES");
   CHECK(listed.agent.workers[0].visible_devices == "1");
   CHECK_FALSE(
       planned({"--nproc-per-node=gpu"}, with_amd(2)).agent.workers[0].visible_devices.has_value());
@@ -187,7 +187,7 @@ TEST_CASE("free GPUs are taken for the workers that are asked for, else for a wo
   CHECK(all.devices.chosen == Words{"0", "2", "3", "4"});
   CHECK(all.agent.workers.size() == 4);
   CHECK(all.agent.workers[3].visible_devices == "0,2,3,4");
-  CHECK(all.agent.claimed_gpus == Words{"0=GPU-0", "2=GPU-2", "3=GPU-3", "4=GPU-4"});
+  CHECK(all.agent.checks.claimed_gpus == Words{"0=GPU-0", "2=GPU-2", "3=GPU-3", "4=GPU-4"});
   CHECK(all.notes == Words{"--gpus=free: the job has GPU 0,2,3,4"});
   const auto two = planned({"--gpus=free", "--nproc-per-node=2"}, machine);
   CHECK(two.devices.chosen == Words{"0", "2"});
@@ -197,7 +197,7 @@ TEST_CASE("free GPUs are taken for the workers that are asked for, else for a wo
   CHECK(planned({"--gpus=free:3", "--nproc-per-node=1"}, machine).devices.chosen.size() == 3);
   const auto named = planned({"--gpus=free"}, machine.with("CUDA_VISIBLE_DEVICES", "4,1"));
   CHECK(named.devices.chosen == Words{"4"});
-  CHECK(planned({"--gpus=all"}, machine).agent.claimed_gpus.empty());
+  CHECK(planned({"--gpus=all"}, machine).agent.checks.claimed_gpus.empty());
 }
 
 TEST_CASE(
@@ -234,18 +234,18 @@ TEST_CASE("a list of GPUs asks for a worker on each unless a number is given") {
 
 TEST_CASE("with the static backend an endpoint is where the workers meet, otherwise it is not") {
   const auto plan = planned({"--rdzv-endpoint=10.0.0.7:4000"});
-  CHECK(plan.agent.master_addr == "10.0.0.7");
-  CHECK(plan.agent.master_port == 4000);
+  CHECK(plan.agent.store.master_addr == "10.0.0.7");
+  CHECK(plan.agent.store.master_port == 4000);
   const auto dynamic = planned({"--rdzv-backend=c10d", "--rdzv-endpoint=10.0.0.7:4000"});
-  CHECK(dynamic.agent.master_addr == "127.0.0.1");
-  CHECK(dynamic.agent.master_port == 0);
+  CHECK(dynamic.agent.store.master_addr == "127.0.0.1");
+  CHECK(dynamic.agent.store.master_port == 0);
   CHECK(dynamic.warnings.empty());
   CHECK(planned({"--rdzv-backend=etcd"}).warnings.size() == 1);
 }
 
 TEST_CASE("the address of this machine stands in for a missing master address") {
-  CHECK(planned({"--local-addr=10.0.0.9"}).agent.master_addr == "10.0.0.9");
-  CHECK(planned({"--local-addr=10.0.0.9", "--master-addr=10.0.0.8"}).agent.master_addr ==
+  CHECK(planned({"--local-addr=10.0.0.9"}).agent.store.master_addr == "10.0.0.9");
+  CHECK(planned({"--local-addr=10.0.0.9", "--master-addr=10.0.0.8"}).agent.store.master_addr ==
         "10.0.0.8");
 }
 
@@ -264,30 +264,30 @@ TEST_CASE("a name is waited for as long as the rendezvous may take, and not at a
 TEST_CASE("without options the meeting point is loopback, a free port and a fresh run id") {
   const Machine machine;
   const auto plan = planned({}, machine);
-  CHECK(plan.agent.master_addr == "127.0.0.1");
-  CHECK(plan.agent.store_host == "127.0.0.1");
-  CHECK(plan.agent.master_port == 0);
+  CHECK(plan.agent.store.master_addr == "127.0.0.1");
+  CHECK(plan.agent.store.host == "127.0.0.1");
+  CHECK(plan.agent.store.master_port == 0);
   CHECK(plan.agent.run_id == "fresh-id");
   CHECK(machine.resolved.empty());
 }
 
 TEST_CASE("a given address, port and id are used") {
   const auto plan = planned({"--master-addr=10.1.2.3", "--master-port=29500", "--rdzv-id=job"});
-  CHECK(plan.agent.master_addr == "10.1.2.3");
-  CHECK(plan.agent.store_host == "10.1.2.3");
-  CHECK(plan.agent.master_port == 29500);
+  CHECK(plan.agent.store.master_addr == "10.1.2.3");
+  CHECK(plan.agent.store.host == "10.1.2.3");
+  CHECK(plan.agent.store.master_port == 29500);
   CHECK(plan.agent.run_id == "job");
 }
 
 TEST_CASE("a host name stays for the workers and is resolved for the store") {
   const Machine machine;
   const auto plan = planned({"--master-addr=node1"}, machine);
-  CHECK(plan.agent.master_addr == "node1");
-  CHECK(plan.agent.store_host == "10.0.0.1");
-  CHECK(planned({"--master-addr=localhost"}, machine).agent.store_host == "127.0.0.1");
-  CHECK(planned({"--master-addr=localhost"}, machine).agent.master_addr == "localhost");
-  CHECK(planned({"--master-addr=::1"}, machine).agent.store_host == "::1");
-  CHECK(planned({"--master-addr=[::1]"}, machine).agent.master_addr == "::1");
+  CHECK(plan.agent.store.master_addr == "node1");
+  CHECK(plan.agent.store.host == "10.0.0.1");
+  CHECK(planned({"--master-addr=localhost"}, machine).agent.store.host == "127.0.0.1");
+  CHECK(planned({"--master-addr=localhost"}, machine).agent.store.master_addr == "localhost");
+  CHECK(planned({"--master-addr=::1"}, machine).agent.store.host == "::1");
+  CHECK(planned({"--master-addr=[::1]"}, machine).agent.store.master_addr == "::1");
   CHECK(machine.resolved == Words{"node1"});
   CHECK_THAT(refused_plan({"--master-addr=nowhere"}),
              Contains("--master-addr=nowhere does not resolve"));
@@ -297,8 +297,8 @@ TEST_CASE("standalone ignores a given id, address and port, with a warning") {
   const auto plan =
       planned({"--standalone", "--rdzv-id=job", "--master-addr=nowhere", "--master-port=29500"});
   CHECK(plan.agent.run_id == "fresh-id");
-  CHECK(plan.agent.master_addr == "127.0.0.1");
-  CHECK(plan.agent.master_port == 0);
+  CHECK(plan.agent.store.master_addr == "127.0.0.1");
+  CHECK(plan.agent.store.master_port == 0);
   CHECK(plan.warnings == Words{"--rdzv-id is ignored because of --standalone",
                                "--master-addr is ignored because of --standalone",
                                "--master-port is ignored because of --standalone"});

@@ -63,10 +63,10 @@ TEST_CASE("nodes agree on a run id without an option") {
 TEST_CASE("a job of several nodes has a lease, a kernel's identity and maybe a report") {
   const auto plan = planned(kStatic);
   CHECK(plan.warden.has_lease);
-  CHECK(plan.agent.boot_id == "boot-1");
-  CHECK_FALSE(plan.agent.wants_report);
-  CHECK(planned(with(kStatic, {"--report=r.json"})).agent.wants_report);
-  CHECK(plan.agent.store_host.empty());
+  CHECK(plan.agent.node.boot_id == "boot-1");
+  CHECK_FALSE(plan.agent.report.wanted);
+  CHECK(planned(with(kStatic, {"--report=r.json"})).agent.report.wanted);
+  CHECK(plan.agent.store.host.empty());
 }
 
 TEST_CASE("in a static job rank 0 serves and the workers' store is at the same port") {
@@ -77,8 +77,8 @@ TEST_CASE("in a static job rank 0 serves and the workers' store is at the same p
   CHECK(meeting.node_rank == 1);
   CHECK(meeting.insists_on_rank);
   CHECK(meeting.one_port);
-  CHECK(plan.agent.master_addr == "node1");
-  CHECK(plan.agent.master_port == 29500);
+  CHECK(plan.agent.store.master_addr == "node1");
+  CHECK(plan.agent.store.master_port == 29500);
   CHECK(static_meeting({"--node-rank=0"}).hosting == HostingWish::rank0);
   CHECK(static_meeting({"--master-port=1234"}).endpoint.port == 1234);
 }
@@ -102,8 +102,8 @@ TEST_CASE("where a worker serves the store the nodes meet one port higher") {
   const auto plan = planned(with(kStatic, {"--worker-store=rank0", "--master-port=3000"}));
   CHECK(plan.agent.rendezvous->endpoint.port == 3001);
   CHECK_FALSE(plan.agent.rendezvous->one_port);
-  CHECK(plan.agent.master_port == 3000);
-  CHECK_FALSE(plan.agent.agent_store);
+  CHECK(plan.agent.store.master_port == 3000);
+  CHECK_FALSE(plan.agent.store.in_agent);
   CHECK_THAT(refused_plan(with(kStatic, {"--worker-store=rank0", "--master-port=65535"})),
              StartsWith("--worker-store=rank0: ") && EndsWith("give another --master-port"));
 }
@@ -188,8 +188,8 @@ TEST_CASE("in a c10d job the endpoint is all that the nodes share") {
   CHECK_FALSE(meeting.one_port);
   CHECK_FALSE(meeting.node_rank.has_value());
   CHECK_FALSE(meeting.insists_on_rank);
-  CHECK(plan.agent.master_addr.empty());
-  CHECK(plan.agent.master_port == 0);
+  CHECK(plan.agent.store.master_addr.empty());
+  CHECK(plan.agent.store.master_port == 0);
   CHECK(plan.warnings.empty());
   CHECK(dynamic_meeting({"--rdzv-endpoint=[::1]:5"}).endpoint == Endpoint("::1", 5));
   CHECK(dynamic_meeting({"--node-rank=1"}).node_rank == 1);
@@ -216,7 +216,7 @@ TEST_CASE("a master address has no effect beside an endpoint of c10d, and that i
   CHECK(plan.warnings ==
         Words{"--master-addr and --master-port have no effect with --rdzv-backend=c10d: the node "
               "of group rank 0 chooses them"});
-  CHECK(plan.agent.master_addr.empty());
+  CHECK(plan.agent.store.master_addr.empty());
 }
 
 TEST_CASE("the address that stands for all of a machine is no place to meet") {
@@ -265,12 +265,12 @@ TEST_CASE("a standalone job has one node even if it may have more") {
 
 TEST_CASE("the address of this node for the others is numeric from the start") {
   const Machine machine = with_secret();
-  CHECK(dynamic_meeting({"--local-addr=10.0.0.9"}, machine).local_addr == "10.0.0.9");
-  CHECK(dynamic_meeting({"--local-addr=[fd00::1]"}, machine).local_addr == "fd00::1");
+  CHECK(dynamic_meeting({"--local-addr=10.0.0.9"}, machine).own.addr == "10.0.0.9");
+  CHECK(dynamic_meeting({"--local-addr=[fd00::1]"}, machine).own.addr == "fd00::1");
   CHECK(machine.resolved.empty());
-  CHECK(dynamic_meeting({"--local-addr=node1"}, machine).local_addr == "10.0.0.1");
-  CHECK(dynamic_meeting({"--local-addr=node1"}, machine).local_name == "node1");
-  CHECK(dynamic_meeting({}, machine).local_addr.empty());
+  CHECK(dynamic_meeting({"--local-addr=node1"}, machine).own.addr == "10.0.0.1");
+  CHECK(dynamic_meeting({"--local-addr=node1"}, machine).own.typed_addr == "node1");
+  CHECK(dynamic_meeting({}, machine).own.addr.empty());
   CHECK_THAT(refused_plan(with(kDynamic, {"--local-addr=nowhere"}), machine),
              StartsWith("--local-addr=nowhere does not resolve to an address; "));
   CHECK_THAT(refused_plan(with(kDynamic, {"--local-addr=10.0.0.1:5"}), machine),
@@ -333,12 +333,12 @@ TEST_CASE("settings of other services cause one warning") {
 
 TEST_CASE("the ports that may be chosen are the agent's, with one node too") {
   for (const Words& words : {Words{}, kStatic}) {
-    const auto ports = planned(with(words, {"--port-range=20000:20100"})).agent.ports;
+    const auto ports = planned(with(words, {"--port-range=20000:20100"})).agent.store.ports;
     REQUIRE(ports.has_value());
     CHECK(ports->first == 20000);
     CHECK(ports->last == 20100);
   }
-  CHECK_FALSE(planned({}).agent.ports.has_value());
+  CHECK_FALSE(planned({}).agent.store.ports.has_value());
 }
 
 TEST_CASE("the secret lies where the option says, else among the user's settings") {
