@@ -1,15 +1,19 @@
 #include "agent/control/agent_loop.hpp"
 
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <boost/asio/post.hpp>
 
-#include "agent/control/local_membership.hpp"
+#include "agent/control/membership_link.hpp"
 #include "agent/progress/thread_states.hpp"
 #include "agent/streams/terminal_size.hpp"
 #include "base/no_descriptor.hpp"
@@ -265,6 +269,24 @@ void Agent::resume(const ResumeJob& action) {
 
 void Agent::linger() {
   if (nodes_ != nullptr) nodes_->linger();
+}
+
+void run_agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,
+               std::optional<machine::Ancestor> scheduler,
+               const std::function<int(const AgentResult&)>& conclude) {
+  const int socket = link.socket();
+  Agent agent(config, user, std::move(link), std::move(scheduler));
+  const AgentResult& result = agent.run();
+  // From here on there is nothing to clean up, and no thread listens to the earlier signal.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  char nothing = 0;
+  if (recv(socket, &nothing, 1, MSG_PEEK | MSG_DONTWAIT) == 0) _exit(128 + SIGKILL);
+  const int code = conclude(result);
+  agent.linger();
+  std::fflush(nullptr);
+  // Not through the destructors: the kernel ends threads and closes descriptors faster than we join
+  // them, and the static objects are the warden's copies.
+  _exit(code);
 }
 
 }  // namespace ddprun::agent

@@ -29,7 +29,6 @@
 #include "agent/control/node_machine.hpp"
 #include "agent/control/round_failures.hpp"
 #include "agent/control/round_store.hpp"
-#include "agent/control/shared_memory_cleanup.hpp"
 #include "agent/control/worker_watches.hpp"
 #include "agent/workers/open_files.hpp"
 #include "agent/workers/worker_starter.hpp"

@@ -4,16 +4,20 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
 
+#include "agent/workers/worker_group.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
 #include "machine/processes/kill_children.hpp"
+#include "machine/processes/shared_memory.hpp"
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {
@@ -77,6 +81,28 @@ class Descendants {
   std::optional<Kill> kill_;
   std::uint64_t kill_number_ = 0;  // turns of an older one end
   std::vector<std::string> unkillable_;
+};
+
+/// Removes the shared memory that killed processes of a round have left, after the round: it takes
+/// seconds where there is much, so one call removes one file.
+class SharedMemoryCleanup {
+ public:
+  explicit SharedMemoryCleanup(std::string folder = machine::kSharedMemoryFolder)
+      : folder_(std::move(folder)) {}
+
+  void begin_round(std::chrono::system_clock::time_point now) { round_ = {{}, now}; }
+  /// A process of the round, or of what is left of it, has ended.
+  void note_end(pid_t pid);
+  /// No process of the round is left. Where all have ended by themselves in order, nothing is to be
+  /// removed.
+  void end_round(const std::vector<WorkerRecord>& workers);
+  /// True: that was all.
+  bool remove_next();
+
+ private:
+  const std::string folder_;
+  std::optional<machine::EndedProcesses> round_;  // none before the first one
+  std::deque<machine::SharedMemoryRemoval> removals_;
 };
 
 }  // namespace ddprun::agent

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "agent/control/agent_loop.hpp"
-#include "agent/streams/log_files.hpp"
+#include "agent/streams/log_file.hpp"
 #include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::agent {

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "agent/control/leftovers.hpp"
 #include "agent/control/node_events.hpp"
 #include "agent/control/node_facts.hpp"
 

@@ -9,7 +9,7 @@
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/evidence.hpp"
 #include "agent/evidence/file_clock.hpp"
-#include "agent/streams/log_files.hpp"
+#include "agent/streams/log_file.hpp"
 #include "agent/workers/worker_environment.hpp"
 #include "base/unique_handle.hpp"
 

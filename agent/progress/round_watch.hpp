@@ -16,8 +16,6 @@
 
 #include "agent/config.hpp"
 #include "agent/progress/found_hang.hpp"
-#include "agent/progress/kernel_watch.hpp"
-#include "agent/progress/output_watch.hpp"
 #include "agent/progress/progress_watch.hpp"
 #include "agent/progress/stack_taker.hpp"
 #include "agent/streams/worker_output.hpp"

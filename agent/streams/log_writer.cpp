@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "agent/streams/log_limits.hpp"
+#include "agent/streams/log_buffer.hpp"
 #include "base/start_thread.hpp"
 
 namespace ddprun::agent {

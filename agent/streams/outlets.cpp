@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "agent/streams/log_limits.hpp"
+#include "agent/streams/log_buffer.hpp"
 
 namespace ddprun::agent {
 

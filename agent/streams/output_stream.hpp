@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include "agent/streams/log_buffer.hpp"
-#include "agent/streams/log_limits.hpp"
 #include "agent/streams/outlets.hpp"
 #include "agent/streams/output_source.hpp"
 #include "agent/streams/stream_tail.hpp"

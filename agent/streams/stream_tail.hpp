@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "agent/evidence/line_signs.hpp"
-#include "agent/streams/log_limits.hpp"
+#include "agent/streams/log_buffer.hpp"
 #include "agent/streams/output_source.hpp"
 #include "proto/membership_messages.hpp"
 

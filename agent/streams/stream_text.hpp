@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "agent/streams/live_rows.hpp"
-#include "agent/streams/log_limits.hpp"
+#include "agent/streams/log_buffer.hpp"
 #include "agent/streams/terminal_text.hpp"
 
 namespace ddprun::agent {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "agent/streams/log_files.hpp"
+#include "agent/streams/log_file.hpp"
 #include "base/describe.hpp"
 #include "proto/environment_names.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "agent/streams/log_files.hpp"
+#include "agent/streams/log_file.hpp"
 #include "agent/streams/stream_pair.hpp"
 #include "agent/streams/terminal_size.hpp"
 #include "agent/streams/terminal_text.hpp"

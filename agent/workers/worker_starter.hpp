@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "agent/config.hpp"
-#include "agent/streams/shared_log_files.hpp"
+#include "agent/streams/log_file.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"

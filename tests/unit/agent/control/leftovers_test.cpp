@@ -1,4 +1,4 @@
-#include "agent/control/leftovers.hpp"
+#include "agent/control/node_facts.hpp"
 
 #include <catch2/catch.hpp>
 

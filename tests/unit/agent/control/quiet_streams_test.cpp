@@ -1,5 +1,5 @@
 // Streams from which nothing has come yet: when they are handed over, and what is closed.
-#include "agent/control/quiet_streams.hpp"
+#include "agent/control/job_output.hpp"
 
 #include <fcntl.h>
 #include <pty.h>

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/streams/shared_log_files.hpp"
+#include "agent/streams/log_file.hpp"
 #include "agent/workers/worker_environment.hpp"
 #include "tests/support/temp_dir.hpp"
 

@@ -1,5 +1,5 @@
 // Whose shared memory is removed after a round.
-#include "agent/control/shared_memory_cleanup.hpp"
+#include "agent/control/descendants.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Workers that wait in the kernel: what /proc tells of it, and for how long it counts.
-#include "agent/progress/kernel_watch.hpp"
+#include "agent/progress/progress_watch.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

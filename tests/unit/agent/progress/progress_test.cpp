@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/progress/output_watch.hpp"
 #include "agent/progress/progress_page.hpp"
 #include "agent/progress/progress_watch.hpp"
 #include "agent/progress/stack_methods.hpp"

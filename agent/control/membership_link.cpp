@@ -1,4 +1,4 @@
-#include "agent/control/local_membership.hpp"
+#include "agent/control/membership_link.hpp"
 
 #include <algorithm>
 #include <utility>
