@@ -15,7 +15,7 @@
 
 #include "agent/control/membership_link.hpp"
 #include "agent/progress/thread_states.hpp"
-#include "agent/streams/terminal_size.hpp"
+#include "agent/terminal/terminal_size.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/signals.hpp"
 

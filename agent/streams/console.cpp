@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "agent/streams/line_prefix.hpp"
-#include "agent/streams/terminal_text.hpp"
+#include "agent/terminal/terminal_text.hpp"
 
 namespace ddprun::agent {
 

@@ -15,7 +15,7 @@
 #include "agent/streams/log_buffer.hpp"
 #include "agent/streams/log_settings.hpp"
 #include "agent/streams/log_writer.hpp"
-#include "agent/streams/terminal_size.hpp"
+#include "agent/terminal/terminal_size.hpp"
 #include "base/byte_output.hpp"
 
 namespace ddprun::agent {

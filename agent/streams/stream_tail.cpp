@@ -1,6 +1,6 @@
 #include "agent/streams/stream_tail.hpp"
 
-#include "agent/streams/terminal_text.hpp"
+#include "agent/terminal/terminal_text.hpp"
 
 namespace ddprun::agent {
 

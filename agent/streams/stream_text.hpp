@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/streams/live_rows.hpp"
 #include "agent/streams/log_buffer.hpp"
-#include "agent/streams/terminal_text.hpp"
+#include "agent/terminal/live_rows.hpp"
+#include "agent/terminal/terminal_text.hpp"
 
 namespace ddprun::agent {
 

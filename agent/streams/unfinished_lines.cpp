@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/streams/terminal_size.hpp"
-#include "agent/streams/terminal_text.hpp"
+#include "agent/terminal/terminal_size.hpp"
+#include "agent/terminal/terminal_text.hpp"
 
 namespace ddprun::agent {
 

@@ -7,9 +7,9 @@
 #include <cstdlib>
 
 #include "agent/streams/log_file.hpp"
-#include "agent/streams/stream_pair.hpp"
-#include "agent/streams/terminal_size.hpp"
-#include "agent/streams/terminal_text.hpp"
+#include "agent/terminal/stream_pair.hpp"
+#include "agent/terminal/terminal_size.hpp"
+#include "agent/terminal/terminal_text.hpp"
 #include "agent/workers/worker_environment.hpp"
 
 namespace ddprun::agent {

@@ -1,6 +1,6 @@
 #include "launcher/report/screen_text.hpp"
 
-#include "agent/streams/terminal_text.hpp"
+#include "agent/terminal/terminal_text.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -12,7 +12,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "agent/streams/stream_pair.hpp"
+#include "agent/terminal/stream_pair.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "tests/support/child.hpp"
 

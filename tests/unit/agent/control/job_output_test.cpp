@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/streams/stream_pair.hpp"
+#include "agent/terminal/stream_pair.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

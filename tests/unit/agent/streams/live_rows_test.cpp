@@ -1,4 +1,4 @@
-#include "agent/streams/live_rows.hpp"
+#include "agent/terminal/live_rows.hpp"
 
 #include <catch2/catch.hpp>
 #include <random>

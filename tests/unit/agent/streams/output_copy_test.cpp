@@ -10,8 +10,8 @@
 #include <system_error>
 #include <vector>
 
-#include "agent/streams/stream_pair.hpp"
 #include "agent/streams/worker_output.hpp"
+#include "agent/terminal/stream_pair.hpp"
 #include "tests/support/child.hpp"
 
 using namespace ddprun::agent;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/streams/terminal_text.hpp"
+#include "agent/terminal/terminal_text.hpp"
 
 namespace ddprun::test {
 

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <vector>
 
-#include "agent/streams/stream_pair.hpp"
+#include "agent/terminal/stream_pair.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/no_threads.hpp"
 #include "tests/support/temp_dir.hpp"

@@ -1,4 +1,4 @@
-#include "agent/streams/terminal_size.hpp"
+#include "agent/terminal/terminal_size.hpp"
 
 #include <sys/ioctl.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // What a worker's control sequences do to its live rows: the cursor, erasing, styles.
 #include <algorithm>
 
-#include "agent/streams/live_rows.hpp"
+#include "agent/terminal/live_rows.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/streams/stream_pair.hpp"
+#include "agent/terminal/stream_pair.hpp"
 
 #include <fcntl.h>
 #include <termios.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "agent/streams/terminal_size.hpp"
+#include "agent/terminal/terminal_size.hpp"
 #include "base/open_file.hpp"
 
 namespace ddprun::agent {

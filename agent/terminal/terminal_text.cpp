@@ -1,4 +1,4 @@
-#include "agent/streams/terminal_text.hpp"
+#include "agent/terminal/terminal_text.hpp"
 
 #include <algorithm>
 #include <clocale>
