@@ -13,7 +13,7 @@
 #include <spdlog/spdlog.h>
 #include <boost/asio/post.hpp>
 
-#include "agent/control/membership_link.hpp"
+#include "agent/link/membership_link.hpp"
 #include "agent/progress/thread_states.hpp"
 #include "agent/terminal/terminal_size.hpp"
 #include "base/no_descriptor.hpp"

@@ -7,9 +7,9 @@
 #include <boost/asio/io_context.hpp>
 
 #include "agent/chaos/chaos.hpp"
-#include "agent/control/deadline_timer.hpp"
-#include "agent/control/node_link.hpp"
-#include "agent/control/node_machine.hpp"
+#include "agent/link/deadline_timer.hpp"
+#include "agent/link/node_link.hpp"
+#include "agent/node/node_machine.hpp"
 
 namespace ddprun::agent {
 

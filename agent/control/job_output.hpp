@@ -14,7 +14,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "agent/config.hpp"
-#include "agent/control/deadline_timer.hpp"
+#include "agent/link/deadline_timer.hpp"
 #include "agent/streams/output_source.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "base/result.hpp"

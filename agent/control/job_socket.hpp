@@ -8,7 +8,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_machine.hpp"
 #include "base/result.hpp"
 
 namespace ddprun::agent {

@@ -12,7 +12,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "agent/config.hpp"
-#include "agent/control/node_events.hpp"
+#include "agent/node/node_events.hpp"
 #include "machine/programs/helper_program.hpp"
 
 namespace ddprun::agent {

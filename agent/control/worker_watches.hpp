@@ -14,7 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/control/descendants.hpp"
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_machine.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
 #include "agent/progress/timer_file.hpp"

@@ -164,7 +164,7 @@ proto::Suspect suspect_of(FailedWorker& worker) {
 }
 
 // From the end of a worker's connections to that of its process, which its node waits for
-// (agent/control/node_machine.hpp).
+// (agent/node/node_machine.hpp).
 constexpr std::chrono::milliseconds kProcessEndsWithin{600};
 
 /// Those that had left when the first of the workers that failed lost them, as far as clocks can

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_machine.hpp"
 #include "tests/sim/world.hpp"
 
 namespace ddprun::sim {

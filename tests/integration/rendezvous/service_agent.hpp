@@ -10,7 +10,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "agent/control/remote_membership.hpp"
+#include "agent/link/remote_membership.hpp"
 #include "rendezvous/service/service_server.hpp"
 
 namespace ddprun::test {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "agent/config.hpp"
-#include "agent/control/node_events.hpp"
-#include "agent/control/node_facts.hpp"
+#include "agent/node/node_events.hpp"
+#include "agent/node/node_facts.hpp"
 
 namespace ddprun::agent {
 

@@ -13,9 +13,9 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/config.hpp"
-#include "agent/control/membership_link.hpp"
-#include "agent/control/remote_membership.hpp"
-#include "agent/control/service_host.hpp"
+#include "agent/link/membership_link.hpp"
+#include "agent/link/remote_membership.hpp"
+#include "agent/link/service_host.hpp"
 #include "agent/workers/open_files.hpp"
 #include "rendezvous/client/resolver.hpp"
 #include "rendezvous/shared/etcd_rendezvous.hpp"

@@ -10,7 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include "agent/control/membership_link.hpp"
+#include "agent/link/membership_link.hpp"
 #include "rendezvous/client/agent_session.hpp"
 #include "rendezvous/client/service_connection.hpp"
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_machine.hpp"
 #include "base/describe.hpp"
 
 namespace ddprun::test {

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "agent/control/node_events.hpp"
-#include "agent/control/node_facts.hpp"
+#include "agent/node/node_events.hpp"
+#include "agent/node/node_facts.hpp"
 
 namespace ddprun::agent {
 

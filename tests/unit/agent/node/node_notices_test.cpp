@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_machine.hpp"
 #include "proto/failure_text.hpp"
-#include "tests/unit/agent/control/scripted_node.hpp"
+#include "tests/unit/agent/node/scripted_node.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

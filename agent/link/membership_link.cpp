@@ -1,4 +1,4 @@
-#include "agent/control/membership_link.hpp"
+#include "agent/link/membership_link.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -11,7 +11,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "agent/config.hpp"
-#include "agent/control/node_link.hpp"
+#include "agent/link/node_link.hpp"
 #include "agent/workers/open_files.hpp"
 #include "rendezvous/store/store_server.hpp"
 

@@ -1,11 +1,11 @@
 // How a node stops: signals of the user and grace periods.
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_machine.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "tests/unit/agent/control/scripted_node.hpp"
+#include "tests/unit/agent/node/scripted_node.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <string>
 
-#include "agent/control/node_events.hpp"
-#include "agent/control/node_facts.hpp"
+#include "agent/node/node_events.hpp"
+#include "agent/node/node_facts.hpp"
 
 namespace ddprun::agent {
 

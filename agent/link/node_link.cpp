@@ -1,4 +1,4 @@
-#include "agent/control/node_link.hpp"
+#include "agent/link/node_link.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "agent/control/node_notices.hpp"
+#include "agent/node/node_notices.hpp"
 
 #include <csignal>
 #include <optional>

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/exit_codes.hpp"
-#include "tests/unit/agent/control/scripted_node.hpp"
+#include "tests/unit/agent/node/scripted_node.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "agent/control/node_answers.hpp"
-#include "agent/control/node_machine.hpp"
-#include "agent/control/node_notices.hpp"
+#include "agent/node/node_answers.hpp"
+#include "agent/node/node_machine.hpp"
+#include "agent/node/node_notices.hpp"
 #include "base/exit_codes.hpp"
 
 namespace ddprun::agent::answers {

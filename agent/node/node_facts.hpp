@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "agent/config.hpp"
-#include "agent/control/node_events.hpp"
+#include "agent/node/node_events.hpp"
 
 namespace ddprun::agent {
 

@@ -1,12 +1,12 @@
 // What workers leave behind when they have ended: how long a node waits for it, and what a signal
 // or a stop means meanwhile.
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_machine.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "tests/unit/agent/control/scripted_node.hpp"
+#include "tests/unit/agent/node/scripted_node.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

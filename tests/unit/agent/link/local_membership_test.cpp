@@ -1,6 +1,6 @@
 // The membership core in the agent's process behaves as one on another node would: it answers
 // later.
-#include "agent/control/membership_link.hpp"
+#include "agent/link/membership_link.hpp"
 
 #include <spdlog/spdlog.h>
 

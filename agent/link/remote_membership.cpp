@@ -1,4 +1,4 @@
-#include "agent/control/remote_membership.hpp"
+#include "agent/link/remote_membership.hpp"
 
 #include <unistd.h>
 

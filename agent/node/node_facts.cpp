@@ -1,4 +1,4 @@
-#include "agent/control/node_facts.hpp"
+#include "agent/node/node_facts.hpp"
 
 #include <algorithm>
 

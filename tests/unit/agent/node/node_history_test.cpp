@@ -6,7 +6,7 @@
 #include <random>
 
 #include "rendezvous/membership/membership.hpp"
-#include "tests/unit/agent/control/scripted_node.hpp"
+#include "tests/unit/agent/node/scripted_node.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "agent/control/node_answers.hpp"
-#include "agent/control/node_machine.hpp"
-#include "agent/control/node_notices.hpp"
+#include "agent/node/node_answers.hpp"
+#include "agent/node/node_machine.hpp"
+#include "agent/node/node_notices.hpp"
 
 namespace ddprun::agent::answers {
 

@@ -1,11 +1,11 @@
 // A node's part in the job, driven by scripted events and a clock moved by hand.
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_machine.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>
 
 #include "tests/support/document_table.hpp"
-#include "tests/unit/agent/control/scripted_node.hpp"
+#include "tests/unit/agent/node/scripted_node.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

@@ -1,4 +1,4 @@
-#include "agent/control/service_host.hpp"
+#include "agent/link/service_host.hpp"
 
 #include <algorithm>
 #include <cerrno>

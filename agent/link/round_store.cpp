@@ -1,4 +1,4 @@
-#include "agent/control/round_store.hpp"
+#include "agent/link/round_store.hpp"
 
 #include <sys/socket.h>
 

@@ -6,7 +6,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "agent/control/deadline_timer.hpp"
+#include "agent/link/deadline_timer.hpp"
 #include "proto/membership_messages.hpp"
 #include "rendezvous/membership/membership.hpp"
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "agent/control/node_answers.hpp"
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_answers.hpp"
+#include "agent/node/node_machine.hpp"
 
 namespace ddprun::agent {
 

@@ -1,12 +1,12 @@
 // A node waits for a round, starts it and watches it.
-#include "agent/control/node_machine.hpp"
+#include "agent/node/node_machine.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <utility>
 
-#include "agent/control/node_answers.hpp"
-#include "agent/control/node_notices.hpp"
+#include "agent/node/node_answers.hpp"
+#include "agent/node/node_notices.hpp"
 
 namespace ddprun::agent::answers {
 
