@@ -1,4 +1,4 @@
-// The table of a node's part in the job; docs/agent.md has the same in words.
+// The table of a node's part in the job; docs/architecture.md has the same in words.
 #include <array>
 #include <cstddef>
 #include <string_view>

@@ -64,7 +64,7 @@ constexpr Response does(std::string_view name) {
 constexpr Response kIgnored{[](State&, JobFacts&, const MembershipEvent&, Context&) {}, "ignored"};
 
 // A row for each event, in the order of EventKind; a column for each state. A test compares the
-// table with the one in docs/agent.md.
+// table with the one in docs/architecture.md.
 constexpr Response kTable[kEventKinds][kJobStates] = {
     // forming, running, stopping, finished
     {does<&Forming::on_join>("wait, form if complete"),  // join

@@ -277,8 +277,8 @@ TEST_CASE("a worker that timed out waiting is kept back until its peers have bee
   }
 }
 
-TEST_CASE("every state answers every event, as docs/agent.md says") {
-  const auto rows = test::table_in(DDPRUN_AGENT_DOCUMENT, "| event | waiting |");
+TEST_CASE("every state answers every event, as docs/architecture.md says") {
+  const auto rows = test::table_in(DDPRUN_TABLES_DOCUMENT, "| event | waiting |");
   REQUIRE(rows.size() == agent::kNodeEventKinds + 1);
   REQUIRE(rows[0].size() == agent::kNodeStates + 1);
   for (int state = 0; state < agent::kNodeStates; ++state)

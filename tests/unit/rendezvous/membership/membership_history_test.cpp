@@ -14,8 +14,8 @@ using rdzv::Membership;
 using test::nodes;
 using test::Script;
 
-TEST_CASE("every state answers every event, as docs/agent.md says") {
-  const auto rows = test::table_in(DDPRUN_AGENT_DOCUMENT, "| event | forming |");
+TEST_CASE("every state answers every event, as docs/architecture.md says") {
+  const auto rows = test::table_in(DDPRUN_TABLES_DOCUMENT, "| event | forming |");
   REQUIRE(rows.size() == rdzv::kEventKinds + 1);
   REQUIRE(rows[0].size() == rdzv::kJobStates + 1);
   for (int state = 0; state < rdzv::kJobStates; ++state)
