@@ -30,7 +30,7 @@ void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
       config_.watch.progress_timeout > nanoseconds(0) && !config_.run_directory.empty();
   const bool output = config_.watch.log_timeout > nanoseconds(0);
   if (config_.watch.progress_timeout > nanoseconds(0) && !pages &&
-      !std::exchange(said_no_folder_, true))
+      !std::exchange(told_.no_folder, true))
     spdlog::warn("--progress-timeout has no effect: no folder for the pages could be made");
   const bool waits = config_.watch.kernel_timeout > nanoseconds(0);
   if (!pages && !output && !waits) return;
@@ -117,8 +117,8 @@ void RoundWatch::count_output(std::vector<OutputSource>& sources) {
     source.bytes_read = count;
   }
   const auto unseen = std::find(printed_.begin(), printed_.end(), nullptr);
-  if (unseen == printed_.end() || said_unseen_) return;
-  said_unseen_ = true;
+  if (unseen == printed_.end() || told_.unseen) return;
+  told_.unseen = true;
   spdlog::warn(
       "--log-timeout cannot see rank {}: what it prints does not pass through ddprun (use "
       "--output=prefix or --tee=3)",
@@ -174,8 +174,8 @@ bool RoundWatch::running(int local_rank) const {
 
 std::optional<ProgressPage> RoundWatch::read_page(int local_rank) {
   PageReading reading = read_progress_page(progress_file(config_, *round_, local_rank));
-  if (!reading.problem.empty() && !said_page_problem_) {
-    said_page_problem_ = true;
+  if (!reading.problem.empty() && !told_.page_problem) {
+    told_.page_problem = true;
     spdlog::warn("the progress page of rank {} is ignored: {}", rank(local_rank), reading.problem);
   }
   return reading.page;
@@ -266,9 +266,9 @@ void RoundWatch::look_at_pages(nanoseconds elapsed) {
     any_page = any_page || sightings[i].page;
   }
   without_pages_ = any_page ? nanoseconds(0) : without_pages_ + elapsed;
-  if (any_page || said_page_problem_) said_without_pages_ = true;  // they know how
+  if (any_page || told_.page_problem) told_.without_pages = true;  // they know how
   if (without_pages_ >= config_.watch.progress_timeout &&
-      !std::exchange(said_without_pages_, true)) {
+      !std::exchange(told_.without_pages, true)) {
     spdlog::warn(
         "--progress-timeout watches no worker yet: none has written a progress page, the file that "
         "DDPRUN_PROGRESS_FILE names (see ddprun --man)");

@@ -102,10 +102,14 @@ class RoundWatch {
   // Members for the whole job.
   bool paused_ = false;
   std::chrono::nanoseconds without_pages_{0};  // all workers
-  bool said_page_problem_ = false;
-  bool said_without_pages_ = false;
-  bool said_unseen_ = false;
-  bool said_no_folder_ = false;
+  // What the user was told, once.
+  struct Told {
+    bool page_problem = false;
+    bool without_pages = false;
+    bool unseen = false;
+    bool no_folder = false;
+  };
+  Told told_;
 };
 
 }  // namespace ddprun::agent

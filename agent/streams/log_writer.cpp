@@ -32,7 +32,7 @@ LogWriter::~LogWriter() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->stop = true;
-    idle = state_->queue.empty() && !state_->at_work;
+    idle = state_->queue.entries.empty() && !state_->at_work;
   }
   state_->wake.notify_one();
   // A thread that waits for a reader that has stopped must not keep us from exiting.
@@ -43,19 +43,34 @@ LogWriter::~LogWriter() {
   }
 }
 
+void LogWriter::Queue::push(Entry entry) {
+  const std::size_t left = entry.bytes.size() - entry.done;
+  if (bytes == 0) moved_at = Clock::now();
+  bytes += left;
+  if (entry.origin == LogOrigin::ours) own_bytes += left;
+  entries.push_back(std::move(entry));
+}
+
+void LogWriter::Queue::take(LogOrigin origin, std::size_t taken) {
+  bytes -= taken;
+  if (origin == LogOrigin::ours) own_bytes -= taken;
+  taken_bytes += taken;
+  if (taken > 0) moved_at = Clock::now();
+}
+
 bool LogWriter::State::drops() {
-  if (queued_bytes <= settings.queue_bytes_max / 2) dropping = false;
+  if (queue.bytes <= settings.queue_bytes_max / 2) dropping = false;
   return dropping;
 }
 
 bool LogWriter::State::takes(std::size_t bytes, LogOrigin origin) {
   if (given_up) return false;
-  if (origin == LogOrigin::ours) return queued_own_bytes + bytes <= kOwnBytesMax;
+  if (origin == LogOrigin::ours) return queue.own_bytes + bytes <= kOwnBytesMax;
   if (drops()) return false;
   // What was asked for comes, however much a read has brought; beyond that only what the dead
   // leave.
-  return settings.kind == LogWriterSettings::Kind::files || queued_bytes == 0 ||
-         queued_bytes + bytes <= kQueuesAtMost * settings.queue_bytes_max;
+  return settings.kind == LogWriterSettings::Kind::files || queue.bytes == 0 ||
+         queue.bytes + bytes <= kQueuesAtMost * settings.queue_bytes_max;
 }
 
 void LogWriter::State::count_lost(LogOrigin origin, std::size_t bytes) {
@@ -70,7 +85,7 @@ bool LogWriter::accepts(Clock::time_point now, LogUrgency urgency) {
   const std::size_t queues = evidence ? 2 : 1;
   Waiting& waiting = evidence ? evidence_ : usual_;
   const std::lock_guard lock(state.mutex);
-  const bool full = state.queued_bytes >= queues * state.settings.queue_bytes_max;
+  const bool full = state.queue.bytes >= queues * state.settings.queue_bytes_max;
   // A caller that was told to wait comes back when there is room for much, not for each little
   // piece.
   const bool come_later = full || (state.wanted && !evidence);
@@ -80,10 +95,10 @@ bool LogWriter::accepts(Clock::time_point now, LogUrgency urgency) {
   }
   state.wanted = true;
   if (state.settings.policy == LogPolicy::block && !round_over) return false;
-  const bool moves = state.taken_bytes > waiting.taken_before;
+  const bool moves = state.queue.taken_bytes > waiting.taken_before;
   if (!waiting.since || (moves && state.settings.policy != LogPolicy::drop)) {
     waiting.since = now;
-    waiting.taken_before = state.taken_bytes;
+    waiting.taken_before = state.queue.taken_bytes;
   }
   if (now - *waiting.since < state.settings.patience) return false;
   state.dropping = full;
@@ -117,14 +132,9 @@ void LogWriter::write(std::shared_ptr<ByteOutput> output, LogBuffer bytes, LogOr
       LogBuffer note(fmt::format("\nddprun: dropped {} bytes of output here: {}\n",
                                  state.dropped - state.dropped_reported, state.settings.reason));
       state.dropped_reported = state.dropped;
-      state.queued_bytes += note.size();
-      state.queued_own_bytes += note.size();
-      state.queue.push_back({entry.output, std::move(note), LogOrigin::ours});
+      state.queue.push({entry.output, std::move(note), LogOrigin::ours});
     }
-    if (state.queued_bytes == 0) state.moved_at = Clock::now();
-    state.queued_bytes += left;
-    if (origin == LogOrigin::ours) state.queued_own_bytes += left;
-    state.queue.push_back(std::move(entry));
+    state.queue.push(std::move(entry));
   }
   start();
   state.wake.notify_one();
@@ -149,7 +159,7 @@ void LogWriter::start() {
 
 /// True: the entry is done with.
 bool LogWriter::put_out_now(State& state, std::unique_lock<std::mutex>& lock, Entry& entry) {
-  const bool idle = state.queue.empty() && !state.at_work;
+  const bool idle = state.queue.entries.empty() && !state.at_work;
   if (!idle || state.given_up || state.dropped > state.dropped_reported) return false;
   if (!entry.output->prompt()) return false;
   state.going_out = true;
@@ -191,7 +201,7 @@ bool LogWriter::finish(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(state_->mutex);
   ++state_->waiting;
   const bool done =
-      state_->taken.wait_until(lock, deadline, [this] { return state_->queued_bytes == 0; });
+      state_->taken.wait_until(lock, deadline, [this] { return state_->queue.bytes == 0; });
   --state_->waiting;
   return done;
 }
@@ -206,10 +216,10 @@ void LogWriter::give_up() {
     state.taken.wait_for(lock, kHangingWriteLimit, [&] { return !state.going_out; });
     --state.waiting;
     state.settled = true;
-    state.dropped += state.queued_bytes - state.queued_own_bytes;
-    state.queued_bytes = 0;
-    state.queued_own_bytes = 0;
-    state.queue.clear();
+    state.dropped += state.queue.bytes - state.queue.own_bytes;
+    state.queue.bytes = 0;
+    state.queue.own_bytes = 0;
+    state.queue.entries.clear();
   }
   state.taken.notify_all();
 }
@@ -226,8 +236,8 @@ bool LogWriter::unread() const {
 
 bool LogWriter::is_slow(Clock::time_point now) const {
   const std::lock_guard lock(state_->mutex);
-  return state_->queued_bytes > 0 && state_->settings.policy != LogPolicy::drop &&
-         now - state_->moved_at < state_->settings.patience;
+  return state_->queue.bytes > 0 && state_->settings.policy != LogPolicy::drop &&
+         now - state_->queue.moved_at < state_->settings.patience;
 }
 
 int LogWriter::refusal() const {
@@ -237,22 +247,22 @@ int LogWriter::refusal() const {
 
 bool LogWriter::idle() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->queued_bytes == 0;
+  return state_->queue.bytes == 0;
 }
 
 void LogWriter::run(State& state) {
   std::unique_lock lock(state.mutex);
   while (true) {
-    state.wake.wait(lock, [&] { return state.stop || !state.queue.empty(); });
-    if (state.queue.empty()) return;
+    state.wake.wait(lock, [&] { return state.stop || !state.queue.entries.empty(); });
+    if (state.queue.entries.empty()) return;
     write_queue(state, lock);
   }
 }
 
 void LogWriter::write_queue(State& state, std::unique_lock<std::mutex>& lock) {
-  while (!state.queue.empty()) {
-    Entry entry = std::move(state.queue.front());
-    state.queue.pop_front();
+  while (!state.queue.entries.empty()) {
+    Entry entry = std::move(state.queue.entries.front());
+    state.queue.entries.pop_front();
     state.at_work = true;
     lock.unlock();
     put_out(state, entry);
@@ -278,15 +288,12 @@ void LogWriter::put_out(State& state, Entry& entry) {
       const std::lock_guard lock(state.mutex);
       state.going_out = false;
       if (state.settled) return;  // a write that hung: counted as dropped
-      state.queued_bytes -= done;
-      if (entry.origin == LogOrigin::ours) state.queued_own_bytes -= done;
-      state.taken_bytes += done;
-      if (done > 0) state.moved_at = Clock::now();
+      state.queue.take(entry.origin, done);
       state.unread = taken.unwanted > 0;
       state.count_lost(entry.origin, taken.lost);
       is_news = state.is_first_refusal(taken.error);
       if (state.waiting > 0) state.taken.notify_all();
-      if (state.wanted && state.queued_bytes <= state.settings.queue_bytes_max / 2) {
+      if (state.wanted && state.queue.bytes <= state.settings.queue_bytes_max / 2) {
         state.wanted = false;
         if (state.room_made) state.room_made();
       }

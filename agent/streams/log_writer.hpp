@@ -110,6 +110,17 @@ class LogWriter {
     LogOrigin origin = LogOrigin::workers;
     std::size_t done = 0;  // so many of them are out
   };
+  struct Queue {
+    void push(Entry entry);
+    /// So many bytes of an entry at work have gone out, or are lost.
+    void take(LogOrigin origin, std::size_t taken);
+
+    std::deque<Entry> entries;
+    std::size_t bytes = 0;      // with those of the entry at work
+    std::size_t own_bytes = 0;  // the part of it that is ours
+    std::uint64_t taken_bytes = 0;
+    Clock::time_point moved_at{};  // the output took some of them, or had to from then on
+  };
   // Shared with the thread, which outlives us when it is stuck in a write at the end.
   struct State {
     State(LogWriterSettings s, std::function<void()> room)
@@ -120,11 +131,7 @@ class LogWriter {
     mutable std::mutex mutex;
     std::condition_variable wake;   // the thread has work
     std::condition_variable taken;  // the queue got shorter
-    std::deque<Entry> queue;
-    std::size_t queued_bytes = 0;      // with those of the entry at work
-    std::size_t queued_own_bytes = 0;  // the part of it that is ours
-    std::uint64_t taken_bytes = 0;
-    Clock::time_point moved_at{};  // the output took some of them, or had to from then on
+    Queue queue;
     bool stop = false;
     bool going_out = false;  // bytes are on their way and not yet accounted for
     bool given_up = false;   // nothing more goes out

@@ -195,7 +195,7 @@ void LiveRows::put_cell(std::string_view text) {
 /// What is drawn next may be the same bar, or a line of text.
 void LiveRows::keep_frame() {
   Row& row = rows_[row_];
-  if (beside_bar_ || shown_cells(row, kRowColumnsMax) == 0) return;
+  if (beside_bar_ || row.shown_cells(kRowColumnsMax) == 0) return;
   const bool wide = columns_ > 0 && row.cells.size() > static_cast<std::size_t>(columns_);
   if (wide) row.cells.resize(static_cast<std::size_t>(columns_));
   row.frame = row.cells;
@@ -260,7 +260,7 @@ void LiveRows::newline(std::string& finished) {
   const bool cut = cursor_hidden_ || (row.too_long && like_frame());
   if (!cut) row.tail = std::move(overflow_);
   overflow_.clear();
-  const bool may_come_back = row.redrawn && shown_cells(row, 1000) > 0;
+  const bool may_come_back = row.redrawn && row.shown_cells(1000) > 0;
   row.left_at = written_;
   ++row_;
   if (row_ == rows_.size()) rows_.emplace_back();
@@ -306,18 +306,17 @@ std::size_t LiveRows::cells() const {
   return count;
 }
 
-std::size_t LiveRows::shown_cells(const Row& row, std::size_t columns_max) {
-  std::size_t size = std::min(row.cells.size(), columns_max);
-  while (row.redrawn && size > 0 && row.cells[size - 1].style == 0 &&
-         is_blank(row.cells[size - 1].text))
+std::size_t LiveRows::Row::shown_cells(std::size_t columns_max) const {
+  std::size_t size = std::min(cells.size(), columns_max);
+  while (redrawn && size > 0 && cells[size - 1].style == 0 && is_blank(cells[size - 1].text))
     --size;
   // The second half of a wide character that does not fit.
-  if (size > 0 && size < row.cells.size() && row.cells[size].text[0] == '\0') --size;
+  if (size > 0 && size < cells.size() && cells[size].text[0] == '\0') --size;
   return size;
 }
 
 std::string LiveRows::text_of(const Row& row, int columns_max) const {
-  const std::size_t size = shown_cells(row, static_cast<std::size_t>(std::max(0, columns_max)));
+  const std::size_t size = row.shown_cells(static_cast<std::size_t>(std::max(0, columns_max)));
   std::string text;
   std::uint16_t style = 0;
   bool after_wide = false;
@@ -370,7 +369,7 @@ void LiveRows::finish(std::string& finished) {
   }
   if (!beside_bar_ && !cursor_hidden_ && !(rows_[row_].too_long && like_frame()))
     rows_[row_].tail = std::move(overflow_);
-  const auto has_text = [](const Row& row) { return shown_cells(row, kRowColumnsMax) > 0; };
+  const auto has_text = [](const Row& row) { return row.shown_cells(kRowColumnsMax) > 0; };
   // A shell would write over what is at the cursor and below. Where nothing is above it, that is
   // all there is: a bar that was being drawn when its worker ended.
   const auto below = rows_.begin() + static_cast<std::ptrdiff_t>(row_ + (column_ > 0 ? 1 : 0));

@@ -71,6 +71,9 @@ class LiveRows {
     std::uint16_t style = 0;
   };
   struct Row {
+    /// Cells up to the last one that shows something.
+    [[nodiscard]] std::size_t shown_cells(std::size_t columns_max) const;
+
     std::vector<Cell> cells;
     bool redrawn = false;         // a part of it was written again: it is a bar
     bool visited = false;         // the cursor came up to it
@@ -100,8 +103,6 @@ class LiveRows {
   void leave_above(std::size_t kept, std::string& finished);
   [[nodiscard]] bool all_empty() const;
   [[nodiscard]] std::size_t cells() const;
-  /// Cells of the row up to the last one that shows something.
-  [[nodiscard]] static std::size_t shown_cells(const Row& row, std::size_t columns_max);
   [[nodiscard]] std::string text_of(const Row& row, int columns_max) const;
   /// As a line that is final.
   [[nodiscard]] std::string line_of(const Row& row) const;
