@@ -6,6 +6,9 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Sodium 1.0.16 REQUIRED)  # HMAC-SHA256 of control frames
+if(DDPRUN_LAUNCHER)
+  find_package(OpenSSLHeaders 1.1.1 REQUIRED)  # the library is opened at run time
+endif()
 if(DDPRUN_TRAIN)
   find_package(ZLIB REQUIRED)
   find_package(JPEG REQUIRED)  # libjpeg-turbo

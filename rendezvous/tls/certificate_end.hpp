@@ -14,25 +14,25 @@ class CertificateEnd final : public TlsEnd {
  public:
   /// Prepares a context for all its connections, before the first of them. `mode`: as
   /// SSL_CTX_set_verify takes it.
-  static void prepare(const openssl::Library& library, openssl::Context* context, int mode);
+  static void prepare(const openssl::Library& library, SSL_CTX* context, int mode);
 
   /// A client of the service at `host`. The context is borrowed. Throws std::bad_alloc, as the
   /// other one does.
-  CertificateEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context,
+  CertificateEnd(std::shared_ptr<const openssl::Library> library, SSL_CTX* context,
                  std::shared_ptr<const CertificateSettings> settings, const std::string& host);
   /// A service.
-  CertificateEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context,
+  CertificateEnd(std::shared_ptr<const openssl::Library> library, SSL_CTX* context,
                  std::shared_ptr<const CertificateSettings> settings);
 
  private:
-  static int verify(int is_right, openssl::Verification* verification);
+  static int verify(int is_right, X509_STORE_CTX* verification);
 
   [[nodiscard]] bool expect_host();
   ErrorCode accept_handshake() override;
   ErrorCode failure_of(unsigned long error) override;
   ErrorCode failure_behind_handshake(unsigned long error) override;
   [[nodiscard]] bool is_alert_of_certificate(unsigned long error);
-  void note_unverified(const openssl::Verification* verification);
+  void note_unverified(const X509_STORE_CTX* verification);
 
   const std::shared_ptr<const CertificateSettings> settings_;
   const bool is_client_;

@@ -19,20 +19,12 @@
 namespace ddprun::rdzv {
 namespace {
 
-using openssl::Bio;
-using openssl::Certificate;
-using openssl::Context;
 using openssl::Functions;
 using Text = boost::system::result<std::string, std::string>;
 
 /// The authorities of a whole system have about 250 KiB.
 constexpr std::size_t kFileBytesMax = 4 * 1024 * 1024;
-constexpr int kAddChainCertificate = 14;  // of openssl/ssl.h
 constexpr unsigned long kVersion3 = 0x30000000;
-constexpr unsigned long kPemLibrary = 9;     // of openssl/err.h
-constexpr unsigned long kNoStartLine = 108;  // of openssl/pemerr.h
-constexpr unsigned long kPartialChain = 0x80000;
-constexpr unsigned int kNoPartialWildcards = 4;
 
 constexpr const char* kNotPem =
     "it has no certificate in PEM (-----BEGIN CERTIFICATE-----); openssl x509 -in FILE -inform DER "
@@ -73,13 +65,13 @@ Text read_pem(const PemFile& file, mode_t* mode = nullptr) {
   return {boost::system::in_place_value, std::move(text)};
 }
 
-using BioHolder = std::unique_ptr<Bio, int (*)(Bio*)>;
-using CertificateHolder = std::unique_ptr<Certificate, void (*)(Certificate*)>;
+using BioHolder = std::unique_ptr<BIO, int (*)(BIO*)>;
+using CertificateHolder = std::unique_ptr<X509, void (*)(X509*)>;
 
 BioHolder memory_with(const Functions& call, const std::string& text) {
-  BioHolder memory(call.bio_new(call.memory()), call.bio_free);
+  BioHolder memory(call.BIO_new(call.BIO_s_mem()), call.BIO_free);
   if (!memory) throw std::bad_alloc();
-  if (!text.empty()) call.bio_write(memory.get(), text.data(), static_cast<int>(text.size()));
+  if (!text.empty()) call.BIO_write(memory.get(), text.data(), static_cast<int>(text.size()));
   return memory;
 }
 
@@ -91,8 +83,8 @@ int no_pass_phrase(char*, int, int, void* was_asked) {
 
 /// Whether a PEM reader gave `error` because it found no further "-----BEGIN CERTIFICATE-----".
 bool is_no_start_line(const Functions& call, unsigned long error) {
-  const unsigned int library_at = call.version_num() >= kVersion3 ? 23 : 24;
-  return ((error >> library_at) & 0xffU) == kPemLibrary && (error & 0xfffU) == kNoStartLine;
+  const unsigned int library_at = call.OpenSSL_version_num() >= kVersion3 ? 23 : 24;
+  return ((error >> library_at) & 0xffU) == ERR_LIB_PEM && (error & 0xfffU) == PEM_R_NO_START_LINE;
 }
 
 /// Hands on each certificate, until `take` or a damaged one gives a reason to stop. Returns it;
@@ -101,10 +93,10 @@ std::string read_certificates(const Functions& call, const PemFile& file, const 
                               const std::function<std::string(CertificateHolder)>& take) {
   const BioHolder memory = memory_with(call, text);
   for (int number = 1;; ++number) {
-    call.clear_errors();
-    CertificateHolder next(call.read_certificate(memory.get(), nullptr, no_pass_phrase, nullptr),
-                           call.certificate_free);
-    const unsigned long error = next ? 0 : call.peek_error();
+    call.ERR_clear_error();
+    CertificateHolder next(call.PEM_read_bio_X509(memory.get(), nullptr, no_pass_phrase, nullptr),
+                           call.X509_free);
+    const unsigned long error = next ? 0 : call.ERR_peek_error();
     std::string why;
     if (next) {
       why = take(std::move(next));
@@ -114,67 +106,68 @@ std::string read_certificates(const Functions& call, const PemFile& file, const 
     } else if (number == 1) {
       why = about(file, kNotPem);
     } else {
-      call.clear_errors();
+      call.ERR_clear_error();
       return "";
     }
     if (!why.empty()) return why;
   }
 }
 
-std::string trust(const Functions& call, Context* context, const CertificateSettings& settings,
+std::string trust(const Functions& call, SSL_CTX* context, const CertificateSettings& settings,
                   const std::string& text) {
   const PemFile& file = settings.authorities;
   if (file.path.empty()) {
-    if (settings.trusts_system) call.context_trust_system(context);
+    if (settings.trusts_system) call.SSL_CTX_set_default_verify_paths(context);
     return "";
   }
   return read_certificates(call, file, text, [&](const CertificateHolder& certificate) {
-    return call.store_add(call.context_store(context), certificate.get()) == 1
+    return call.X509_STORE_add_cert(call.SSL_CTX_get_cert_store(context), certificate.get()) == 1
                ? std::string()
-               : about(file, error_text(call, call.peek_error()));
+               : about(file, error_text(call, call.ERR_peek_error()));
   });
 }
 
 /// Empty: it is used.
-std::string use_own(const Functions& call, Context* context, const PemFile& file,
-                    Certificate* own) {
+std::string use_own(const Functions& call, SSL_CTX* context, const PemFile& file, X509* own) {
   if (const std::string why = why_not_now(call, own); !why.empty())
     return about(file, fmt::format("the certificate ({}) {}: renew it, or set this machine's clock",
                                    subject_of(call, own), why));
-  if (call.context_use_certificate(context, own) == 1) return "";
+  if (call.SSL_CTX_use_certificate(context, own) == 1) return "";
   return about(file, fmt::format("OpenSSL does not accept the certificate ({}): {}",
-                                 subject_of(call, own), error_text(call, call.peek_error())));
+                                 subject_of(call, own), error_text(call, call.ERR_peek_error())));
 }
 
 /// The first one is of this side, those behind it lead to its authority.
-std::string use_chain(const Functions& call, Context* context, const PemFile& file,
+std::string use_chain(const Functions& call, SSL_CTX* context, const PemFile& file,
                       const std::string& text) {
   bool has_own = false;
   return read_certificates(call, file, text, [&](CertificateHolder certificate) -> std::string {
     if (!std::exchange(has_own, true)) return use_own(call, context, file, certificate.get());
-    if (call.context_ctrl(context, kAddChainCertificate, 0, certificate.get()) != 1)
-      return about(file, error_text(call, call.peek_error()));
+    if (call.SSL_CTX_ctrl(context, SSL_CTRL_EXTRA_CHAIN_CERT, 0, certificate.get()) != 1)
+      return about(file, error_text(call, call.ERR_peek_error()));
     static_cast<void>(certificate.release());  // the context has it
     return "";
   });
 }
 
-std::string use_key(const Functions& call, Context* context, const CertificateSettings& settings,
+std::string use_key(const Functions& call, SSL_CTX* context, const CertificateSettings& settings,
                     const std::string& text) {
   const BioHolder memory = memory_with(call, text);
-  call.clear_errors();
+  call.ERR_clear_error();
   bool has_pass_phrase = false;
-  const std::unique_ptr<openssl::Key, void (*)(openssl::Key*)> key(
-      call.read_key(memory.get(), nullptr, no_pass_phrase, &has_pass_phrase), call.key_free);
+  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
+      call.PEM_read_bio_PrivateKey(memory.get(), nullptr, no_pass_phrase, &has_pass_phrase),
+      call.EVP_PKEY_free);
   if (has_pass_phrase)
     return about(settings.key,
                  "the key has a pass phrase, and nobody is asked for it; write it without one: "
                  "openssl pkey -in FILE -out NEW");
   if (!key)
     return about(settings.key, "it has no private key in PEM (-----BEGIN PRIVATE KEY-----)");
-  if (call.context_use_key(context, key.get()) == 1 && call.context_check_key(context) == 1)
+  if (call.SSL_CTX_use_PrivateKey(context, key.get()) == 1 &&
+      call.SSL_CTX_check_private_key(context) == 1)
     return "";
-  call.clear_errors();
+  call.ERR_clear_error();
   return about(settings.key,
                fmt::format("it is not the key of the certificate {}", settings.certificate.path));
 }
@@ -202,12 +195,12 @@ boost::system::result<PemTexts, std::string> read_pem_files(const CertificateSet
   return Read(boost::system::in_place_value, std::move(texts));
 }
 
-std::string use_certificates(const Functions& call, Context* context,
+std::string use_certificates(const Functions& call, SSL_CTX* context,
                              const CertificateSettings& settings, const PemTexts& texts) {
-  openssl::VerifySettings* const verify_settings = call.context_verify_settings(context);
+  X509_VERIFY_PARAM* const verify_settings = call.SSL_CTX_get0_param(context);
   // What is in the file is trusted, though it may not be the root.
-  call.verify_set_flags(verify_settings, kPartialChain);
-  call.verify_set_host_flags(verify_settings, kNoPartialWildcards);
+  call.X509_VERIFY_PARAM_set_flags(verify_settings, X509_V_FLAG_PARTIAL_CHAIN);
+  call.X509_VERIFY_PARAM_set_hostflags(verify_settings, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   if (std::string why = trust(call, context, settings, texts.authorities); !why.empty()) return why;
   if (settings.certificate.path.empty()) return "";
   std::string why = use_chain(call, context, settings.certificate, texts.certificate);

@@ -20,7 +20,7 @@ struct PemTexts {
 boost::system::result<PemTexts, std::string> read_pem_files(const CertificateSettings& settings);
 
 /// Gives them to a context. Not empty: why not, likewise.
-std::string use_certificates(const openssl::Functions& call, openssl::Context* context,
+std::string use_certificates(const openssl::Functions& call, SSL_CTX* context,
                              const CertificateSettings& settings, const PemTexts& texts);
 
 }  // namespace ddprun::rdzv

@@ -9,16 +9,16 @@
 namespace ddprun::rdzv {
 
 /// Such as "CN=node1,O=lab".
-std::string subject_of(const openssl::Functions& call, const openssl::Certificate* certificate);
-std::string issuer_of(const openssl::Functions& call, const openssl::Certificate* certificate);
+std::string subject_of(const openssl::Functions& call, const X509* certificate);
+std::string issuer_of(const openssl::Functions& call, const X509* certificate);
 /// "expired on DATE" or "is not valid before DATE" by this machine's clock; empty: neither.
-std::string why_not_now(const openssl::Functions& call, const openssl::Certificate* certificate);
+std::string why_not_now(const openssl::Functions& call, const X509* certificate);
 
 struct Unverified {
-  long error = 0;                                     ///< of openssl/x509_vfy.h
-  const openssl::Certificate* certificate = nullptr;  ///< which it is about; null: none
-  std::string host;                                   ///< that was asked for; empty: none was
-  std::string authorities;                            ///< where they are from, for people
+  long error = 0;                     ///< of openssl/x509_vfy.h
+  const X509* certificate = nullptr;  ///< which it is about; null: none
+  std::string host;                   ///< that was asked for; empty: none was
+  std::string authorities;            ///< where they are from, for people
 };
 /// What is wrong with the certificate of the other end, and what to do.
 std::string why_unverified(const openssl::Functions& call, const Unverified& unverified);

@@ -1,130 +1,53 @@
 // OpenSSL's libssl, opened at run time: its functions that TLS with a pre-shared key or with
-// certificates needs. The prototypes are those of 1.1.1, which 3.x still has.
+// certificates needs. Their types are those of the headers that it is compiled with, 1.1.1 or
+// newer. 1.1.1 and 3 have all of them, with the same types but for `const`.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <boost/system/result.hpp>
 
 namespace ddprun::rdzv::openssl {
 
-// What OpenSSL alone looks into.
-struct Method;
-struct Context;
-struct Connection;
-struct Session;
-struct Cipher;
-struct Digest;
-struct Bio;
-struct BioMethod;
-struct Certificate;
-struct Key;
-struct Name;
-struct Extension;
-struct Time;
-struct Store;
-struct Verification;
-struct VerifySettings;
+// Only functions: the headers make many other names macros of SSL_ctrl() and SSL_CTX_ctrl().
+// clang-format off
+#define DDPRUN_OPENSSL_FUNCTIONS(F) \
+  F(OpenSSL_version_num) F(OpenSSL_version) F(OPENSSL_init_ssl) F(ERR_peek_error) \
+  F(ERR_clear_error) F(ERR_reason_error_string) F(TLS_client_method) F(TLS_server_method) \
+  F(SSL_CTX_new) F(SSL_CTX_free) F(SSL_CTX_ctrl) F(SSL_CTX_set_ciphersuites) \
+  F(SSL_CTX_set_num_tickets) F(SSL_CTX_set_verify) F(SSL_CTX_get0_param) \
+  F(SSL_CTX_get_cert_store) F(SSL_CTX_set_default_verify_paths) F(SSL_CTX_use_certificate) \
+  F(SSL_CTX_use_PrivateKey) F(SSL_CTX_check_private_key) F(SSL_CTX_set_psk_use_session_callback) \
+  F(SSL_CTX_set_psk_find_session_callback) F(SSL_new) F(SSL_free) F(SSL_set_bio) \
+  F(SSL_set_ex_data) F(SSL_get_ex_data) F(SSL_set_connect_state) F(SSL_set_accept_state) \
+  F(SSL_do_handshake) F(SSL_read) F(SSL_write) F(SSL_get_error) F(SSL_session_reused) \
+  F(SSL_ctrl) F(SSL_get0_param) F(SSL_get_verify_result) F(SSL_CIPHER_find) F(SSL_SESSION_new) \
+  F(SSL_SESSION_free) F(SSL_SESSION_set1_master_key) F(SSL_SESSION_set_cipher) \
+  F(SSL_SESSION_set_protocol_version) F(BIO_s_mem) F(BIO_new) F(BIO_free) F(BIO_write) \
+  F(BIO_read) F(BIO_ctrl_pending) F(PEM_read_bio_X509) F(X509_free) F(PEM_read_bio_PrivateKey) \
+  F(EVP_PKEY_free) F(X509_STORE_add_cert) F(X509_VERIFY_PARAM_set_flags) \
+  F(X509_VERIFY_PARAM_set_hostflags) F(X509_VERIFY_PARAM_set1_host) \
+  F(X509_VERIFY_PARAM_set1_ip_asc) F(SSL_get_ex_data_X509_STORE_CTX_idx) \
+  F(X509_STORE_CTX_get_ex_data) F(X509_STORE_CTX_get_error) F(X509_STORE_CTX_get_current_cert) \
+  F(X509_verify_cert_error_string) F(X509_get0_notBefore) F(X509_get0_notAfter) \
+  F(X509_cmp_current_time) F(ASN1_TIME_print) F(X509_get_subject_name) F(X509_get_issuer_name) \
+  F(X509_NAME_print_ex) F(X509_get_ext_by_NID) F(X509_get_ext) F(X509V3_EXT_print)
+// clang-format on
 
-/// A client's callback before its first bytes: gives the session with its key. Returns 1.
-using UseSession = int (*)(Connection*, const Digest*, const unsigned char** identity,
-                           std::size_t* identity_bytes, Session**);
-/// A server's callback: gives the session that an identity stands for. Returns 1.
-using FindSession = int (*)(Connection*, const unsigned char* identity, std::size_t identity_bytes,
-                            Session**);
-/// Called for each certificate of the other end. Returns whether to go on.
-using Verify = int (*)(int is_right, Verification*);
-/// Writes a pass phrase. Returns its length; below 0: there is none.
-using PassPhrase = int (*)(char* phrase, int bytes_max, int writes, void* data);
-
+/// call.SSL_new(context) is what a linked program writes as SSL_new(context).
 struct Functions {
-  unsigned long (*version_num)();
-  const char* (*version)(int what);
-  int (*init)(std::uint64_t options, const void* settings);
-  unsigned long (*peek_error)();
-  void (*clear_errors)();
-  const char* (*error_reason)(unsigned long error);  ///< null: it has none
-
-  const Method* (*client_method)();
-  const Method* (*server_method)();
-  Context* (*context_new)(const Method*);
-  void (*context_free)(Context*);
-  long (*context_ctrl)(Context*, int command, long value, void* pointer);
-  int (*context_set_ciphersuites)(Context*, const char* names);
-  int (*context_set_num_tickets)(Context*, std::size_t count);
-  void (*context_set_verify)(Context*, int mode, Verify);
-  VerifySettings* (*context_verify_settings)(Context*);
-  Store* (*context_store)(const Context*);
-  int (*context_trust_system)(Context*);
-  int (*context_use_certificate)(Context*, Certificate*);
-  int (*context_use_key)(Context*, Key*);
-  int (*context_check_key)(const Context*);
-  void (*context_set_use_session)(Context*, UseSession);
-  void (*context_set_find_session)(Context*, FindSession);
-
-  Connection* (*connection_new)(Context*);
-  void (*connection_free)(Connection*);
-  void (*set_bio)(Connection*, Bio* read, Bio* write);  ///< which it owns from then on
-  int (*set_ex_data)(Connection*, int index, void* data);
-  void* (*get_ex_data)(const Connection*, int index);
-  void (*set_connect_state)(Connection*);
-  void (*set_accept_state)(Connection*);
-  int (*do_handshake)(Connection*);
-  int (*read)(Connection*, void* bytes, int count);
-  int (*write)(Connection*, const void* bytes, int count);
-  int (*get_error)(const Connection*, int result);
-  int (*session_reused)(const Connection*);
-  long (*connection_ctrl)(Connection*, int command, long value, void* pointer);
-  VerifySettings* (*connection_verify_settings)(Connection*);
-  long (*verify_result)(const Connection*);
-
-  const Cipher* (*cipher_find)(Connection*, const unsigned char* two_bytes);
-  Session* (*session_new)();
-  void (*session_free)(Session*);
-  int (*session_set_master_key)(Session*, const unsigned char* key, std::size_t bytes);
-  int (*session_set_cipher)(Session*, const Cipher*);
-  int (*session_set_protocol_version)(Session*, int version);
-
-  const BioMethod* (*memory)();
-  Bio* (*bio_new)(const BioMethod*);
-  int (*bio_free)(Bio*);
-  int (*bio_write)(Bio*, const void* bytes, int count);
-  int (*bio_read)(Bio*, void* bytes, int count);
-  std::size_t (*bio_pending)(Bio*);
-
-  Certificate* (*read_certificate)(Bio*, Certificate**, PassPhrase, void* data);
-  void (*certificate_free)(Certificate*);
-  Key* (*read_key)(Bio*, Key**, PassPhrase, void* data);
-  void (*key_free)(Key*);
-  int (*store_add)(Store*, Certificate*);
-  int (*verify_set_flags)(VerifySettings*, unsigned long flags);
-  void (*verify_set_host_flags)(VerifySettings*, unsigned int flags);
-  int (*verify_set_host)(VerifySettings*, const char* name, std::size_t bytes);
-  int (*verify_set_ip)(VerifySettings*, const char* addr);
-
-  int (*verification_data_index)();
-  void* (*verification_data)(const Verification*, int index);
-  int (*verification_error)(const Verification*);
-  Certificate* (*verification_certificate)(const Verification*);
-  const char* (*verify_error_text)(long error);
-
-  const Time* (*not_before)(const Certificate*);
-  const Time* (*not_after)(const Certificate*);
-  int (*compare_with_now)(const Time*);  ///< below 0: it has passed; 0: not a time
-  int (*print_time)(Bio*, const Time*);
-  const Name* (*subject)(const Certificate*);
-  const Name* (*issuer)(const Certificate*);
-  int (*print_name)(Bio*, const Name*, int indent, unsigned long flags);
-  int (*find_extension)(const Certificate*, int kind, int after);
-  Extension* (*extension)(const Certificate*, int place);
-  int (*print_extension)(Bio*, Extension*, unsigned long flags, int indent);
+#define DDPRUN_MEMBER(name) decltype(&::name) name = nullptr;
+  DDPRUN_OPENSSL_FUNCTIONS(DDPRUN_MEMBER)
+#undef DDPRUN_MEMBER
 };
 
 struct Library {
-  Functions call{};
+  Functions call;
   std::string version;  ///< such as "OpenSSL 3.0.17 1 Jul 2025"
 };
 

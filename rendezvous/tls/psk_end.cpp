@@ -11,18 +11,9 @@
 
 namespace ddprun::rdzv {
 
-using openssl::Connection;
-using openssl::Session;
 using proto::Errc;
 
 namespace {
-
-// What a service answers a wrong binder with (RFC 8446, section 4.2.11).
-constexpr unsigned long kIllegalParameter = 47;
-constexpr unsigned long kDecryptError = 51;
-// From openssl/sslerr.h: a client without a key of ours asks for a certificate, and there is none.
-constexpr unsigned long kNoSuitableSignature = 118;
-constexpr unsigned long kNoSharedCipher = 193;
 
 constexpr std::array<unsigned char, 2> kAes128GcmSha256{0x13, 0x01};
 /// In front of the run id, because an identity has at least one byte.
@@ -39,15 +30,15 @@ proto::SessionKey random_key() {
 
 }  // namespace
 
-void PskEnd::prepare_client(const openssl::Library& library, openssl::Context* context) {
-  library.call.context_set_use_session(context, &PskEnd::use_session);
+void PskEnd::prepare_client(const openssl::Library& library, SSL_CTX* context) {
+  library.call.SSL_CTX_set_psk_use_session_callback(context, &PskEnd::use_session);
 }
 
-void PskEnd::prepare_service(const openssl::Library& library, openssl::Context* context) {
-  library.call.context_set_find_session(context, &PskEnd::find_session);
+void PskEnd::prepare_service(const openssl::Library& library, SSL_CTX* context) {
+  library.call.SSL_CTX_set_psk_find_session_callback(context, &PskEnd::find_session);
 }
 
-PskEnd::PskEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context,
+PskEnd::PskEnd(std::shared_ptr<const openssl::Library> library, SSL_CTX* context,
                const std::string& secret, const std::string& run_id)
     : TlsEnd(std::move(library), context),
       secret_(secret),
@@ -56,15 +47,14 @@ PskEnd::PskEnd(std::shared_ptr<const openssl::Library> library, openssl::Context
   begin_as_client();
 }
 
-PskEnd::PskEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context,
+PskEnd::PskEnd(std::shared_ptr<const openssl::Library> library, SSL_CTX* context,
                proto::SecretFor secret_for)
     : TlsEnd(std::move(library), context), secret_for_(std::move(secret_for)) {
   begin_as_service();
 }
 
-int PskEnd::use_session(Connection* connection, const openssl::Digest*,
-                        const unsigned char** identity, std::size_t* identity_bytes,
-                        Session** session) {
+int PskEnd::use_session(SSL* connection, const EVP_MD*, const unsigned char** identity,
+                        std::size_t* identity_bytes, SSL_SESSION** session) {
   // Both cipher suites that a context has are of the key's digest.
   const auto& end = static_cast<const PskEnd&>(of(connection));
   *identity = reinterpret_cast<const unsigned char*>(end.identity_.data());
@@ -73,8 +63,8 @@ int PskEnd::use_session(Connection* connection, const openssl::Digest*,
   return 1;
 }
 
-int PskEnd::find_session(Connection* connection, const unsigned char* identity,
-                         std::size_t identity_bytes, Session** session) {
+int PskEnd::find_session(SSL* connection, const unsigned char* identity, std::size_t identity_bytes,
+                         SSL_SESSION** session) {
   auto& end = static_cast<PskEnd&>(of(connection));
   *session = nullptr;
   end.offers_key_ = true;
@@ -92,23 +82,24 @@ int PskEnd::find_session(Connection* connection, const unsigned char* identity,
 }
 
 /// A peer is not to learn from the answer for which run ids there are secrets.
-Session* PskEnd::session_with(const std::string& secret) const {
+SSL_SESSION* PskEnd::session_with(const std::string& secret) const {
   proto::SessionKey key = secret.empty() ? random_key() : proto::encryption_key(secret);
-  Session* const session = call_.session_new();
+  SSL_SESSION* const session = call_.SSL_SESSION_new();
   if (session == nullptr) return nullptr;
-  const openssl::Cipher* const cipher = call_.cipher_find(connection_, kAes128GcmSha256.data());
-  const bool is_complete = cipher != nullptr &&
-                           call_.session_set_master_key(session, key.data(), key.size()) == 1 &&
-                           call_.session_set_cipher(session, cipher) == 1 &&
-                           call_.session_set_protocol_version(session, kTls13) == 1;
+  const SSL_CIPHER* const cipher = call_.SSL_CIPHER_find(connection_, kAes128GcmSha256.data());
+  const bool is_complete =
+      cipher != nullptr &&
+      call_.SSL_SESSION_set1_master_key(session, key.data(), key.size()) == 1 &&
+      call_.SSL_SESSION_set_cipher(session, cipher) == 1 &&
+      call_.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1;
   sodium_memzero(key.data(), key.size());
   if (is_complete) return session;
-  call_.session_free(session);
+  call_.SSL_SESSION_free(session);
   return nullptr;
 }
 
 ErrorCode PskEnd::accept_handshake() {
-  if (call_.session_reused(connection_) != 1) return make_error_code(Errc::malformed);
+  if (call_.SSL_session_reused(connection_) != 1) return make_error_code(Errc::malformed);
   sodium_memzero(secret_.data(), secret_.size());
   secret_.clear();
   return {};
@@ -116,17 +107,20 @@ ErrorCode PskEnd::accept_handshake() {
 
 ErrorCode PskEnd::failure_of(unsigned long error) {
   const unsigned long reason = reason_of(error);
-  const bool is_refused =
-      reason == kAlertReceived + kIllegalParameter || reason == kAlertReceived + kDecryptError;
+  // What a service answers a wrong binder with (RFC 8446, section 4.2.11).
+  const bool is_refused = reason == SSL_AD_REASON_OFFSET + SSL_AD_ILLEGAL_PARAMETER ||
+                          reason == SSL_AD_REASON_OFFSET + SSL_AD_DECRYPT_ERROR;
   if (is_refused || key_was_asked_for_) return make_error_code(Errc::not_authentic);
   // A client trusts no certificate.
-  if (secret_for_ == nullptr && call_.verify_result(connection_) != 0) {
+  if (secret_for_ == nullptr && call_.SSL_get_verify_result(connection_) != 0) {
     set_problem(
         "it has a certificate, and this node's key comes from the secret; name the file of the "
         "authorities to trust (--rdzv-tls-ca; rdzvd: --tls-ca)");
     return make_error_code(Errc::certificate_refused);
   }
-  if (!offers_key_ && (reason == kNoSuitableSignature || reason == kNoSharedCipher)) {
+  // A client without a key of ours asks for a certificate, and there is none.
+  if (!offers_key_ &&
+      (reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || reason == SSL_R_NO_SHARED_CIPHER)) {
     set_problem(
         "it expects a certificate (--rdzv-tls-ca), and this rendezvous has none: its key comes "
         "from the secret");

@@ -11,33 +11,23 @@ namespace ddprun::rdzv {
 namespace {
 
 using Opened = boost::system::result<std::shared_ptr<const proto::Encrypter>, std::string>;
-using openssl::Context;
 using openssl::Library;
-
-// From openssl/ssl.h.
-constexpr int kSetMode = 33;
-constexpr int kSetSessionCacheMode = 44;
-constexpr int kSetMinProtocol = 123;
-constexpr long kReleaseBuffers = 0x10;
-constexpr long kNoSessionCache = 0;
-constexpr int kVerifyPeer = 1;
-constexpr int kVerifyNone = 0;
-constexpr int kFailWithoutCertificate = 2;
 
 /// Both with SHA-256, as the key has.
 constexpr const char* kCipherSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 
-using ContextHolder = std::unique_ptr<Context, void (*)(Context*)>;
+using ContextHolder = std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)>;
 
 /// Null: this OpenSSL may not do that.
-ContextHolder context_of(const Library& library, const openssl::Method* method, long oldest) {
+ContextHolder context_of(const Library& library, const SSL_METHOD* method, long oldest) {
   const openssl::Functions& call = library.call;
-  ContextHolder context(call.context_new(method), call.context_free);
-  if (!context || call.context_ctrl(context.get(), kSetMinProtocol, oldest, nullptr) != 1 ||
-      call.context_set_num_tickets(context.get(), 0) != 1)
-    return {nullptr, call.context_free};
-  call.context_ctrl(context.get(), kSetMode, kReleaseBuffers, nullptr);
-  call.context_ctrl(context.get(), kSetSessionCacheMode, kNoSessionCache, nullptr);
+  ContextHolder context(call.SSL_CTX_new(method), call.SSL_CTX_free);
+  if (!context ||
+      call.SSL_CTX_ctrl(context.get(), SSL_CTRL_SET_MIN_PROTO_VERSION, oldest, nullptr) != 1 ||
+      call.SSL_CTX_set_num_tickets(context.get(), 0) != 1)
+    return {nullptr, call.SSL_CTX_free};
+  call.SSL_CTX_ctrl(context.get(), SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, nullptr);
+  call.SSL_CTX_ctrl(context.get(), SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
   return context;
 }
 
@@ -85,9 +75,10 @@ class CertificateEncrypter final : public proto::Encrypter {
     if (settings_->certificate.path.empty())
       why_no_service_ = "a certificate is missing: add " + settings_->certificate.option +
                         "=FILE and " + settings_->key.option + "=FILE" + settings_->where;
-    CertificateEnd::prepare(*library_, client_.get(), kVerifyPeer);
-    CertificateEnd::prepare(*library_, service_.get(),
-                            checks_clients() ? kVerifyPeer | kFailWithoutCertificate : kVerifyNone);
+    CertificateEnd::prepare(*library_, client_.get(), SSL_VERIFY_PEER);
+    CertificateEnd::prepare(
+        *library_, service_.get(),
+        checks_clients() ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE);
   }
 
   [[nodiscard]] std::unique_ptr<proto::Encryption> client(const Client& client) const override {
@@ -139,12 +130,12 @@ Opened open() {
   auto library = openssl::open_library();
   if (!library) return {boost::system::in_place_error, library.error()};
   const openssl::Functions& call = (*library)->call;
-  ContextHolder client = context_of(**library, call.client_method(), kTls13);
-  ContextHolder service = context_of(**library, call.server_method(), kTls13);
-  if (client && service && call.context_set_ciphersuites(client.get(), kCipherSuites) == 1 &&
-      call.context_set_ciphersuites(service.get(), kCipherSuites) == 1) {
+  ContextHolder client = context_of(**library, call.TLS_client_method(), TLS1_3_VERSION);
+  ContextHolder service = context_of(**library, call.TLS_server_method(), TLS1_3_VERSION);
+  if (client && service && call.SSL_CTX_set_ciphersuites(client.get(), kCipherSuites) == 1 &&
+      call.SSL_CTX_set_ciphersuites(service.get(), kCipherSuites) == 1) {
     // Here a service has no certificate, and a client trusts none: none can stand in for the key.
-    call.context_set_verify(client.get(), kVerifyPeer, nullptr);
+    call.SSL_CTX_set_verify(client.get(), SSL_VERIFY_PEER, nullptr);
     auto encrypter =
         std::make_shared<PskEncrypter>(*library, std::move(client), std::move(service));
     if (can_shake_hands(*encrypter)) return std::shared_ptr<const proto::Encrypter>(encrypter);
@@ -170,11 +161,11 @@ boost::system::result<CertificateTls, std::string> open_tls(const CertificateSet
   const auto texts = read_pem_files(settings);
   if (!texts) return {boost::system::in_place_error, texts.error()};
   const openssl::Functions& call = (*library)->call;
-  const long oldest = settings.allows_tls12 ? kTls12 : kTls13;
-  ContextHolder client = context_of(**library, call.client_method(), oldest);
-  ContextHolder service = context_of(**library, call.server_method(), oldest);
+  const long oldest = settings.allows_tls12 ? TLS1_2_VERSION : TLS1_3_VERSION;
+  ContextHolder client = context_of(**library, call.TLS_client_method(), oldest);
+  ContextHolder service = context_of(**library, call.TLS_server_method(), oldest);
   if (!client || !service) return {boost::system::in_place_error, forbidden(**library)};
-  for (Context* context : {client.get(), service.get()}) {
+  for (SSL_CTX* context : {client.get(), service.get()}) {
     std::string why = use_certificates(call, context, settings, *texts);
     if (!why.empty()) return {boost::system::in_place_error, std::move(why)};
   }

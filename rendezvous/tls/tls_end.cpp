@@ -11,14 +11,11 @@
 
 namespace ddprun::rdzv {
 
-using openssl::Connection;
 using proto::Errc;
 
 namespace {
 
-// From openssl/ssl.h.
-constexpr int kErrorWantRead = 2;
-constexpr int kErrorClosed = 6;
+/// The place of what SSL_set_app_data() sets, a macro.
 constexpr int kAppData = 0;
 
 // Content types of TLS records (RFC 8446, section 5.1).
@@ -35,37 +32,37 @@ int as_int(std::size_t bytes) {
 
 }  // namespace
 
-TlsEnd::TlsEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context)
+TlsEnd::TlsEnd(std::shared_ptr<const openssl::Library> library, SSL_CTX* context)
     : call_(library->call),
-      connection_(call_.connection_new(context)),
+      connection_(call_.SSL_new(context)),
       library_(std::move(library)),
-      arrived_(call_.bio_new(call_.memory())),
-      to_send_(call_.bio_new(call_.memory())) {
+      arrived_(call_.BIO_new(call_.BIO_s_mem())),
+      to_send_(call_.BIO_new(call_.BIO_s_mem())) {
   functions_of_callbacks = &call_;
   if (connection_ == nullptr || arrived_ == nullptr || to_send_ == nullptr) {
-    call_.bio_free(arrived_);
-    call_.bio_free(to_send_);
-    call_.connection_free(connection_);
+    call_.BIO_free(arrived_);
+    call_.BIO_free(to_send_);
+    call_.SSL_free(connection_);
     throw std::bad_alloc();
   }
-  call_.set_bio(connection_, arrived_, to_send_);
-  call_.set_ex_data(connection_, kAppData, this);
+  call_.SSL_set_bio(connection_, arrived_, to_send_);
+  call_.SSL_set_ex_data(connection_, kAppData, this);
 }
 
-TlsEnd::~TlsEnd() { call_.connection_free(connection_); }
+TlsEnd::~TlsEnd() { call_.SSL_free(connection_); }
 
 const openssl::Functions& TlsEnd::functions() { return *functions_of_callbacks.load(); }
 
-TlsEnd& TlsEnd::of(const Connection* connection) {
-  return *static_cast<TlsEnd*>(functions().get_ex_data(connection, kAppData));
+TlsEnd& TlsEnd::of(const SSL* connection) {
+  return *static_cast<TlsEnd*>(functions().SSL_get_ex_data(connection, kAppData));
 }
 
 void TlsEnd::begin_as_client() {
-  call_.set_connect_state(connection_);
+  call_.SSL_set_connect_state(connection_);
   if (!failed_) failed_ = shake_hands();
 }
 
-void TlsEnd::begin_as_service() { call_.set_accept_state(connection_); }
+void TlsEnd::begin_as_service() { call_.SSL_set_accept_state(connection_); }
 
 /// OpenSSL's own words for a peer that does not speak TLS tell nobody what to do. False: more bytes
 /// are needed, or the end has failed.
@@ -88,7 +85,7 @@ ErrorCode TlsEnd::decrypt(std::string_view bytes, std::string& plain) {
     bytes = first_bytes_;
   }
   while (!bytes.empty()) {
-    const int taken = call_.bio_write(arrived_, bytes.data(), as_int(bytes.size()));
+    const int taken = call_.BIO_write(arrived_, bytes.data(), as_int(bytes.size()));
     if (taken <= 0) throw std::bad_alloc();
     bytes.remove_prefix(static_cast<std::size_t>(taken));
   }
@@ -99,13 +96,13 @@ ErrorCode TlsEnd::decrypt(std::string_view bytes, std::string& plain) {
 }
 
 ErrorCode TlsEnd::shake_hands() {
-  call_.clear_errors();
-  const int result = call_.do_handshake(connection_);
+  call_.ERR_clear_error();
+  const int result = call_.SSL_do_handshake(connection_);
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
   if (result != 1) {
-    if (call_.get_error(connection_, result) == kErrorWantRead) return {};
-    const ErrorCode failed = failure_of(call_.peek_error());
-    call_.clear_errors();
+    if (call_.SSL_get_error(connection_, result) == SSL_ERROR_WANT_READ) return {};
+    const ErrorCode failed = failure_of(call_.ERR_peek_error());
+    call_.ERR_clear_error();
     return failed;
   }
   if (const ErrorCode unproven = accept_handshake()) return unproven;
@@ -122,22 +119,22 @@ ErrorCode TlsEnd::read(std::string& plain) {
   // On the heap: every thread of the program writes all its thread-local bytes when it starts.
   static thread_local const auto record = std::make_unique_for_overwrite<char[]>(kRecordBytesMax);
   while (true) {
-    call_.clear_errors();
-    const int count = call_.read(connection_, record.get(), kRecordBytesMax);
+    call_.ERR_clear_error();
+    const int count = call_.SSL_read(connection_, record.get(), kRecordBytesMax);
     if (count > 0) {
       has_read_ = true;
       plain.append(record.get(), static_cast<std::size_t>(count));
       continue;
     }
-    const int error = call_.get_error(connection_, count);
-    if (error == kErrorWantRead) return {};
-    if (error == kErrorClosed) {
+    const int error = call_.SSL_get_error(connection_, count);
+    if (error == SSL_ERROR_WANT_READ) return {};
+    if (error == SSL_ERROR_ZERO_RETURN) {
       stage_ = Stage::closed;
       return {};
     }
     const ErrorCode failed = has_read_ ? make_error_code(Errc::not_authentic)
-                                       : failure_behind_handshake(call_.peek_error());
-    call_.clear_errors();
+                                       : failure_behind_handshake(call_.ERR_peek_error());
+    call_.ERR_clear_error();
     return failed;
   }
 }
@@ -153,10 +150,10 @@ void TlsEnd::encrypt(std::string_view plain) {
 
 void TlsEnd::write(std::string_view plain) {
   while (!plain.empty() && !failed_) {
-    call_.clear_errors();
-    const int count = call_.write(connection_, plain.data(), as_int(plain.size()));
+    call_.ERR_clear_error();
+    const int count = call_.SSL_write(connection_, plain.data(), as_int(plain.size()));
     if (count <= 0) {
-      call_.clear_errors();
+      call_.ERR_clear_error();
       failed_ = make_error_code(Errc::not_authentic);
       return;
     }
@@ -165,10 +162,10 @@ void TlsEnd::write(std::string_view plain) {
 }
 
 std::string TlsEnd::take_output() {
-  std::string bytes(call_.bio_pending(to_send_), '\0');
+  std::string bytes(call_.BIO_ctrl_pending(to_send_), '\0');
   std::size_t taken = 0;
   while (taken < bytes.size()) {
-    const int count = call_.bio_read(to_send_, bytes.data() + taken, as_int(bytes.size() - taken));
+    const int count = call_.BIO_read(to_send_, bytes.data() + taken, as_int(bytes.size() - taken));
     if (count <= 0) break;
     taken += static_cast<std::size_t>(count);
   }

@@ -12,9 +12,6 @@
 
 namespace ddprun::rdzv {
 
-inline constexpr int kTls12 = 0x0303;
-inline constexpr int kTls13 = 0x0304;
-
 class TlsEnd : public proto::Encryption {
  public:
   ~TlsEnd() override;
@@ -26,14 +23,14 @@ class TlsEnd : public proto::Encryption {
   [[nodiscard]] const std::string& run_id() const final { return run_id_; }
 
   /// That have arrived and are not read yet.
-  [[nodiscard]] std::size_t held_bytes() const { return call_.bio_pending(arrived_); }
+  [[nodiscard]] std::size_t held_bytes() const { return call_.BIO_ctrl_pending(arrived_); }
 
  protected:
   /// The context is borrowed. Throws std::bad_alloc.
-  TlsEnd(std::shared_ptr<const openssl::Library> library, openssl::Context* context);
+  TlsEnd(std::shared_ptr<const openssl::Library> library, SSL_CTX* context);
 
   /// For OpenSSL's callbacks, which have nothing but the connection.
-  static TlsEnd& of(const openssl::Connection* connection);
+  static TlsEnd& of(const SSL* connection);
   /// Requires that there has been an end.
   static const openssl::Functions& functions();
 
@@ -53,7 +50,7 @@ class TlsEnd : public proto::Encryption {
   virtual ErrorCode failure_behind_handshake(unsigned long error);
 
   const openssl::Functions& call_;
-  openssl::Connection* connection_;
+  SSL* connection_;
   std::string run_id_;
 
  private:
@@ -65,8 +62,8 @@ class TlsEnd : public proto::Encryption {
   void write(std::string_view plain);
 
   const std::shared_ptr<const openssl::Library> library_;
-  openssl::Bio* arrived_;  // the connection's, as is the next one
-  openssl::Bio* to_send_;
+  BIO* arrived_;  // the connection's, as is the next one
+  BIO* to_send_;
   Stage stage_ = Stage::handshake;
   ErrorCode failed_;
   std::string problem_;
@@ -80,6 +77,5 @@ class TlsEnd : public proto::Encryption {
 /// What an error is about, without the library it comes from (openssl/err.h).
 inline unsigned long reason_of(unsigned long error) { return error & 0xfff; }
 /// With the alert's number added: the other end has given up.
-inline constexpr unsigned long kAlertReceived = 1000;
 
 }  // namespace ddprun::rdzv

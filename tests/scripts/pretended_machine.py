@@ -21,6 +21,7 @@ PROVIDES = {
     "libprotozero-dev": "protozero/pbf_writer.hpp",
     "libpng-dev": "png.h",
     "libsodium-dev": "sodium.h",
+    "libssl-dev": "openssl/ssl.h",
     "libboost1.81-dev": "boost/version.hpp",
 }
 PLAIN_TOOLS = ["basename", "bash", "cat", "chmod", "cp", "dirname", "find", "grep", "head", "ln", "mkdir", "mktemp", "paste",
