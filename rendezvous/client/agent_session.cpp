@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include <fmt/format.h>
 
+#include "proto/failure_text.hpp"
 #include "proto/message_limits.hpp"
 
 namespace ddprun::rdzv {
@@ -23,8 +25,8 @@ constexpr std::chrono::nanoseconds kAnswerToLeave = 1s;
 /// sends others holds no agent beyond its time-outs.
 enum class MessageEffect { breaks, ignored, counts };
 
-/// A row for each Link, a column for each kind of ServiceMessage. A service may refuse this node
-/// before the channel is open.
+/// A row for each state of the link, a column for each kind of ServiceMessage. A service may refuse
+/// this node before the channel is open.
 constexpr auto kEffects = [] {
   using enum MessageEffect;
   return std::array<std::array<MessageEffect, 6>, 5>{{
@@ -38,18 +40,31 @@ constexpr auto kEffects = [] {
 }();
 static_assert(std::variant_size_v<proto::ServiceMessage> == kEffects[0].size());
 
+/// It is not known now whether the job goes on.
+std::string failure_line(const proto::WorkerFailed& failed, const std::string& service,
+                         std::chrono::nanoseconds left) {
+  proto::WorkerFailure failure;
+  failure.exit = failed.exit;
+  failure.ran_for = failed.ran_for;
+  failure.ended_at = failed.at;
+  failure.error = failed.error;
+  return fmt::format(
+      "local rank {} {}; the rendezvous at {} does not answer, which decides whether the job "
+      "restarts: waiting for it for {} s",
+      failed.local_rank, failed.hang.empty() ? describe(failure) : "hangs", service,
+      std::max<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(left).count(), 0));
+}
+
 }  // namespace
 
 AgentSession::AgentSession(SessionSettings settings, SessionClock::time_point now)
     : settings_(std::move(settings)),
-      random_(settings_.seed),
-      own_id_(settings_.agent),
-      began_at_(now),
-      lease_(settings_.lease),
-      period_(settings_.lease / 5),
-      attempt_at_(now),
-      next_attempt_at_(now),
-      pause_(0ns) {}
+      pauses_(settings_.seed),
+      link_(Waiting{now}),
+      lease_({settings_.lease, settings_.join_timeout, settings_.lost_timeout}, now),
+      own_id_(settings_.agent) {
+  static_assert(std::variant_size_v<Link> == kEffects.size());
+}
 
 SessionActions AgentSession::on(SessionEvent event, SessionClock::time_point now) {
   SessionActions actions;
@@ -63,55 +78,41 @@ SessionActions AgentSession::on(SessionEvent event, SessionClock::time_point now
 
 void AgentSession::take(Submitted& submitted, Context& context) {
   proto::AgentMessage& message = submitted.message;
-  if (submitted.round_began) round_began_ = submitted.round_began;
-  const bool stopped = std::holds_alternative<proto::Stopped>(message);
-  if (fenced_) {
+  if (submitted.round_began) place_.round_began = submitted.round_began;
+  if (place_.is_fenced) {
     // The service counts this node as lost, or never knew of it: it is told of nothing but what
     // comes next.
     if (std::holds_alternative<proto::Leave>(message)) {
-      pending_ = std::move(message);
-      leave_at_ = context.now + kAnswerToLeave;
+      place_.pending = std::move(message);
+      place_.leave_at = context.now + kAnswerToLeave;
+    } else if (std::holds_alternative<proto::Stopped>(message)) {
+      place_.end_fence();
+      begin_again(context);
     }
-    if (!stopped) return;
-    fenced_ = done_ = false;
-    round_.reset();
-    begin_again(context);
     return;
   }
-  if (const auto* failed = std::get_if<proto::WorkerFailed>(&message))
-    tell_of_failure(*failed, context);
-  if (stopped) {
-    stopped_ = std::get<proto::Stopped>(message).round;
-    round_.reset();
-    done_ = false;
-  } else if (std::holds_alternative<proto::WorkersDone>(message)) {
-    done_ = true;
-  } else if (auto* join = std::get_if<proto::Join>(&message)) {
-    join->was_in = past_;
-    // One that goes does not come back because it was asked before.
-    if (pending_ && std::holds_alternative<proto::Leave>(*pending_)) return;
-    pending_ = message;
-  } else if (std::holds_alternative<proto::Leave>(message)) {
-    pending_ = message;
-    // A service that has just been told of this agent would wait for a lease, were it not told of
-    // its end.
-    const bool is_reached = heard_at_ || link_ == Link::resuming;
-    leave_at_ = is_reached ? context.now + kAnswerToLeave : context.now;
-  }
-  send_numbered(std::move(message), context);
+  if (const auto* failed = std::get_if<proto::WorkerFailed>(&message);
+      failed != nullptr && !is<Attached>() && lease_.heard_at())
+    context.act(Tell{failure_line(*failed, settings_.service, lease_.gives_up_at() - context.now)});
+  // A service that has just been told of this agent would wait for a lease, were it not told of
+  // its end.
+  const bool is_reached = lease_.heard_at() || is<Resuming>();
+  if (place_.submit(message, is_reached ? context.now + kAnswerToLeave : context.now))
+    send_numbered(std::move(message), context);
 }
 
 void AgentSession::send_numbered(proto::AgentMessage message, Context& context) {
-  unacknowledged_.push_back({next_seq_++, std::move(message)});
-  if (link_ == Link::attached) send(unacknowledged_.back(), context);
+  const proto::Numbered& numbered = outbox_.add(std::move(message));
+  if (is<Attached>()) send(numbered, context);
 }
 
 void AgentSession::send(const proto::Numbered& numbered, Context& context) {
   proto::Numbered now = numbered;
-  if (auto* join = std::get_if<proto::Join>(&now.message)) join->age = context.now - began_at_;
+  if (auto* join = std::get_if<proto::Join>(&now.message))
+    join->age = context.now - lease_.began_at();
   // By the clock of the service that hears it: another one may have taken over since.
-  if (round_began_) {
-    const auto began = job_clock_.job_time_of_origin(*round_began_, context.now);
+  if (place_.round_began) {
+    const auto began = job_clock_.job_time_of_origin(*place_.round_began, context.now);
     if (auto* failed = std::get_if<proto::WorkerFailed>(&now.message)) failed->round_began = began;
     if (auto* stopped = std::get_if<proto::Stopped>(&now.message)) stopped->round_began = began;
   }
@@ -121,97 +122,94 @@ void AgentSession::send(const proto::Numbered& numbered, Context& context) {
 // ---- from the service ----
 
 void AgentSession::take(ServiceSaid& said, Context& context) {
-  switch (kEffects[static_cast<std::size_t>(link_)][said.message.index()]) {
+  switch (kEffects[link_.index()][said.message.index()]) {
     case MessageEffect::ignored:
       return;
     case MessageEffect::breaks:
       break_off(context);
       return;
     case MessageEffect::counts:
-      std::visit([&](auto& message) { hear(message, context); }, said.message);
+      std::visit(
+          [&]<class Message>(Message& message) {
+            constexpr bool never_counts =
+                std::is_same_v<Message, proto::Prove> || std::is_same_v<Message, proto::Status>;
+            if constexpr (!never_counts) hear(message, context);
+          },
+          said.message);
   }
 }
 
 /// That is no service which this agent can use. Another attempt may find the right one.
 void AgentSession::break_off(Context& context) {
-  trouble_ = "it breaks the protocol of a rendezvous";
   refused_ = false;
+  give_up_connection("it breaks the protocol of a rendezvous", context);
+}
+
+void AgentSession::give_up_connection(std::string trouble, Context& context) {
+  silence_.fail(std::move(trouble));
   context.act(ResetConnection{});
   reconnect_later(context);
 }
 
-void AgentSession::hear(proto::Prove&, Context&) {}
-void AgentSession::hear(proto::Status&, Context&) {}
-
 void AgentSession::hear(proto::Welcome& welcome, Context& context) {
   const bool can_be_kept = welcome.lease >= proto::kLeaseMin && welcome.lease <= proto::kLeaseMax &&
                            welcome.keep_alive_period > welcome.lease / 100 &&
-                           welcome.keep_alive_period * kUnansweredMax < welcome.lease;
+                           welcome.keep_alive_period * KeepAlives::kUnansweredMax < welcome.lease;
   if (!can_be_kept) return break_off(context);
-  heard_at_ = context.now;
-  lease_ = welcome.lease;
-  period_ = welcome.keep_alive_period;
+  const SessionClock::time_point asked_at = std::get<Resuming>(link_).since;
+  lease_.hear(context.now);
+  lease_.set_length(welcome.lease);
   direct_ = welcome.direct;
   in_agent_ = welcome.in_agent;
-  asked_.clear();
   const bool same_clock = job_clock_.clock() == welcome.clock;
   job_clock_.reset(welcome.clock);  // a service that was started again may count otherwise
-  job_clock_.add({attempt_at_, welcome.job_time, welcome.job_time, context.now});
-  keep_alive_at_ = context.now;
-  tell_of_return(context);
+  job_clock_.add({asked_at, welcome.job_time, welcome.job_time, context.now});
+  if (silence_.end())
+    context.act(Tell{fmt::format("the rendezvous at {} answers", settings_.service)});
   if (epoch_ && !welcome.resumed) {
-    link_ = Link::unknown;
-    if (fenced_) return;
-    if (round_) {
+    link_ = Unknown{};
+    if (place_.is_fenced) return;
+    if (place_.round) {
       fence("the rendezvous does not know this node any more", context);
     } else {
       begin_again(context);
     }
     return;
   }
-  link_ = Link::attached;
+  link_ = Attached{KeepAlives(welcome.keep_alive_period, context.now)};
   epoch_ = welcome.epoch;
   welcomed_as_ = own_id_;
-  renew_lease(attempt_at_ + lease_, context);
-  forget_up_to(welcome.acknowledged);
-  for (const proto::Numbered& message : unacknowledged_) send(message, context);
+  renew_lease(asked_at + lease_.length(), context);
+  outbox_.forget_up_to(welcome.acknowledged);
+  for (const proto::Numbered& message : outbox_.unacknowledged()) send(message, context);
   if (!same_clock) tell_again_when_round_began(context);
 }
 
 /// The service before this one knows of the round that has stopped here, by a clock of its own.
 void AgentSession::tell_again_when_round_began(Context& context) {
-  if (!stopped_ || !round_began_) return;
-  const bool is_told = std::none_of(unacknowledged_.begin(), unacknowledged_.end(), [](auto& one) {
+  if (!place_.stopped || !place_.round_began) return;
+  const auto& waiting = outbox_.unacknowledged();
+  const bool is_told = std::none_of(waiting.begin(), waiting.end(), [](auto& one) {
     return std::holds_alternative<proto::Stopped>(one.message);
   });
-  if (is_told) send_numbered(proto::Stopped{*stopped_, {}}, context);
-}
-
-void AgentSession::forget_up_to(std::uint64_t acknowledged) {
-  while (!unacknowledged_.empty() && unacknowledged_.front().seq <= acknowledged)
-    unacknowledged_.pop_front();
+  if (is_told) send_numbered(proto::Stopped{*place_.stopped, {}}, context);
 }
 
 void AgentSession::hear(proto::Alive& alive, Context& context) {
-  heard_at_ = context.now;
-  pause_ = 0ns;
-  forget_up_to(alive.acknowledged);
-  while (!asked_.empty() && asked_.front().first <= alive.number) {
-    const auto [number, sent] = asked_.front();
-    asked_.pop_front();
-    if (number != alive.number) continue;
-    renew_lease(sent + lease_, context);
-    job_clock_.add({sent, alive.received, alive.answered, context.now});
-  }
+  lease_.hear(context.now);
+  pauses_.reset();
+  outbox_.forget_up_to(alive.acknowledged);
+  const auto sent = std::get<Attached>(link_).keep_alives.answer(alive.number);
+  if (!sent) return;
+  renew_lease(*sent + lease_.length(), context);
+  job_clock_.add({*sent, alive.received, alive.answered, context.now});
 }
 
 void AgentSession::hear(proto::Refused& refused, Context& context) {
   // After the first welcome it may be a stranger that has taken the port of a service which is
   // being started again.
   if (refused.why == proto::Refused::Why::limit || !welcomed_as_.empty()) {
-    trouble_ = refused.reason;
-    context.act(ResetConnection{});
-    reconnect_later(context);
+    give_up_connection(refused.reason, context);
     return;
   }
   context.act(ResetConnection{});
@@ -222,69 +220,38 @@ void AgentSession::hear(proto::Refused& refused, Context& context) {
 }
 
 void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
-  heard_at_ = context.now;
-  if (fenced_) return;
-  if (const auto* stop = std::get_if<proto::Stop>(&message); stop != nullptr && !round_)
-    answer_for_missed_round(stop->round, context);
-  if (!is_new(message)) return;
+  lease_.hear(context.now);
+  if (place_.is_fenced) return;
+  if (const auto* stop = std::get_if<proto::Stop>(&message);
+      stop != nullptr && !place_.round && place_.miss(stop->round)) {
+    // It formed and was stopped while this agent was away, and the agent still waits.
+    send_numbered(proto::Stopped{stop->round, {}}, context);
+    if (place_.pending_join() != nullptr) send_numbered(*place_.pending, context);
+  }
+  if (!place_.is_new(message)) return;
   if (const auto* round = std::get_if<proto::Round>(&message)) {
     // It may have been on its way for long: under a lease that is over nothing is started.
-    if (!lease_end_ || context.now >= *lease_end_) {
+    if (!lease_.end() || context.now >= *lease_.end()) {
       context.act(ResetConnection{});
       reconnect_later(context);
       return;
     }
     epoch_ = round->epoch;
-    round_ = round->number;
-    stopped_.reset();
-    round_began_.reset();
-    nodes_ = round->group_world_size;
-    stop_.reset();
-    past_ = proto::PastRound{round->epoch, round->number, round->restart_count};
-    if (pending_ && std::holds_alternative<proto::Join>(*pending_)) pending_.reset();
-  } else if (const auto* stop = std::get_if<proto::Stop>(&message)) {
-    stop_ = stop->round;
-    final_ = stop->final;
-  } else if (const auto* planned = std::get_if<proto::RestartPlanned>(&message)) {
-    if (past_) past_->restart_count = std::max(past_->restart_count, planned->restart_count);
-  } else if (const auto* check = std::get_if<proto::Check>(&message)) {
-    check_ = check->number;
   } else if (std::holds_alternative<Finished>(message)) {
     over_ = true;
     context.act(SendToService{proto::Bye{}});
   }
+  place_.deliver(message);
   context.act(Deliver{std::move(message)});
-}
-
-/// It formed and was stopped while this agent was away: nothing of it is here, and the agent still
-/// waits.
-void AgentSession::answer_for_missed_round(proto::RoundNumber round, Context& context) {
-  if (stop_ == round) return;
-  stop_ = round;
-  stopped_.reset();
-  round_began_.reset();
-  send_numbered(proto::Stopped{round, {}}, context);
-  if (pending_ && std::holds_alternative<proto::Join>(*pending_)) send_numbered(*pending_, context);
-}
-
-/// The service says again what may not have arrived.
-bool AgentSession::is_new(const proto::MembershipMessage& message) const {
-  if (const auto* round = std::get_if<proto::Round>(&message))
-    return !past_ ||
-           std::pair(round->epoch, round->number) > std::pair(past_->epoch, past_->number);
-  if (const auto* stop = std::get_if<proto::Stop>(&message))
-    return round_ == stop->round && stop_ != stop->round;
-  if (const auto* check = std::get_if<proto::Check>(&message)) return check_ < check->number;
-  return true;
 }
 
 // ---- fences ----
 
 /// Kills the workers, without last words: they must not write what a newer round has begun anew.
 void AgentSession::fence(const std::string& reason, Context& context) {
-  fenced_ = true;
+  place_.is_fenced = true;
   proto::Stop stop;
-  stop.round = *round_;
+  stop.round = *place_.round;
   stop.reason = reason;
   stop.kill = true;
   context.act(Deliver{std::move(stop)});
@@ -295,29 +262,24 @@ void AgentSession::fence(const std::string& reason, Context& context) {
 void AgentSession::begin_again(Context& context) {
   // The job may have ended after the service gave this node up: then the outcome is the first that
   // the new session hears. Otherwise the answer to this is what the service knows.
-  if (final_ && !pending_ && link_ == Link::unknown)
-    pending_ = proto::Leave{
+  if (place_.is_final && !place_.pending && is<Unknown>())
+    place_.pending = proto::Leave{
         0, fmt::format(
                "the rendezvous at {} does not know this node any more, and the job was ending; "
                "its outcome is unknown",
                settings_.service)};
   own_id_ = fmt::format("{}/{}", settings_.agent, ++sessions_);
   epoch_.reset();
-  stopped_.reset();
-  round_began_.reset();
-  stop_.reset();  // another service may give the number again
-  check_ = 0;
-  unacknowledged_.clear();
-  next_seq_ = 1;
-  if (auto* join = pending_ ? std::get_if<proto::Join>(&*pending_) : nullptr) join->was_in = past_;
-  if (link_ == Link::attached || link_ == Link::resuming) {
+  outbox_ = SessionOutbox();
+  place_.begin_again();
+  if (is<Attached>() || is<Resuming>()) {
     // That connection is of the old session.
     context.act(ResetConnection{});
     connect(context);
-  } else if (link_ == Link::unknown) {
+  } else if (is<Unknown>()) {
     resume(context);
   }
-  if (pending_) send_numbered(*pending_, context);
+  if (place_.pending) send_numbered(*place_.pending, context);
 }
 
 // ---- ends ----
@@ -328,23 +290,15 @@ void AgentSession::finish(std::string reason, Context& context) {
   Finished finished;
   finished.outcome = Finished::Outcome::failed;
   finished.reason = std::move(reason);
-  if (past_) finished.restart_count = past_->restart_count;
+  if (place_.past) finished.restart_count = place_.past->restart_count;
   context.act(Deliver{std::move(finished)});
 }
 
-/// The service does not answer: this node ends its part in the job by itself. One that is attached
-/// and has no workers may have to wait for other nodes.
-bool AgentSession::leaves_unanswered() const {
-  const bool has_workers = round_ && !done_;
-  const bool is_stopping = has_workers && (fenced_ || stop_ == round_);
-  return leave_at_ && !is_stopping && (has_workers || link_ != Link::attached);
-}
-
 void AgentSession::leave_unanswered(Context& context) {
-  const auto& leave = std::get<proto::Leave>(*pending_);
-  if (round_ && !done_) {
-    stop_ = round_;
-    context.act(Deliver{Stop{*round_, "this node leaves", true, false, leave.signal != 0}});
+  const auto& leave = std::get<proto::Leave>(*place_.pending);
+  if (place_.round && !place_.is_done) {
+    place_.stop = place_.round;
+    context.act(Deliver{Stop{*place_.round, "this node leaves", true, false, leave.signal != 0}});
     return;
   }
   over_ = true;
@@ -352,18 +306,16 @@ void AgentSession::leave_unanswered(Context& context) {
   context.act(Deliver{proto::outcome_of(leave)});
 }
 
-void AgentSession::give_up(Context& context) {
+std::string AgentSession::why_given_up() const {
   const auto seconds = [](std::chrono::nanoseconds time) {
     return fmt::format("{} s", std::chrono::duration_cast<std::chrono::seconds>(time).count());
   };
-  const std::string why = trouble_.empty() ? "" : ": " + trouble_;
-  if (!heard_at_) {
+  const std::string why = silence_.trouble().empty() ? "" : ": " + silence_.trouble();
+  if (!lease_.heard_at()) {
     const std::string elsewhere =
         why_elsewhere_.empty() ? "" : "; it is not on this node: " + why_elsewhere_;
-    finish(fmt::format("no rendezvous answered at {} for {}{}{}", settings_.service,
-                       seconds(settings_.join_timeout), why, elsewhere),
-           context);
-    return;
+    return fmt::format("no rendezvous answered at {} for {}{}{}", settings_.service,
+                       seconds(settings_.join_timeout), why, elsewhere);
   }
   const std::string node =
       !in_agent_ ? ""
@@ -371,10 +323,10 @@ void AgentSession::give_up(Context& context) {
                        "; the node that ran it is {}, and the job needs it (with rdzvd on "
                        "another machine it does not)",
                        refused_ ? "gone" : "gone or cut off");
-  finish(fmt::format("the rendezvous at {} has not answered for {}{}{}{}", settings_.service,
-                     seconds(lost_after()), why, node,
-                     done_ ? "; this node's workers succeeded, the job's outcome is unknown" : ""),
-         context);
+  return fmt::format(
+      "the rendezvous at {} has not answered for {}{}{}{}", settings_.service,
+      seconds(lease_.lost_after()), why, node,
+      place_.is_done ? "; this node's workers succeeded, the job's outcome is unknown" : "");
 }
 
 }  // namespace ddprun::rdzv

@@ -10,16 +10,16 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "proto/session_messages.hpp"
+#include "rendezvous/client/agent_place.hpp"
 #include "rendezvous/client/job_clock.hpp"
+#include "rendezvous/client/session_parts.hpp"
 
 namespace ddprun::rdzv {
 
@@ -99,19 +99,25 @@ class AgentSession {
   /// The job's outcome was delivered.
   [[nodiscard]] bool is_over() const { return over_; }
   /// Until when workers may run; none: there was no service yet.
-  [[nodiscard]] std::optional<SessionClock::time_point> lease_end() const { return lease_end_; }
+  [[nodiscard]] std::optional<SessionClock::time_point> lease_end() const { return lease_.end(); }
 
  private:
-  /// So many unanswered keep-alives: the connection is dead.
-  static constexpr int kUnansweredMax = 2;
-
-  enum class Link {
-    waiting,     ///< until the next attempt
-    connecting,  ///< Connect was not answered yet
-    resuming,    ///< `resume` was not answered yet
-    attached,    ///< messages are exchanged
-    unknown,     ///< the service does not know the session; the workers are being killed
+  // States
+  struct Waiting {
+    SessionClock::time_point until;  ///< the next attempt
   };
+  struct Connecting {
+    SessionClock::time_point since;  ///< Connect was not answered yet
+  };
+  struct Resuming {
+    SessionClock::time_point since;  ///< `resume` was not answered yet
+  };
+  struct Attached {
+    KeepAlives keep_alives;  ///< messages are exchanged
+  };
+  struct Unknown {};  ///< the service does not know the session; the workers are being killed
+  using Link = std::variant<Waiting, Connecting, Resuming, Attached, Unknown>;
+
   struct Context {
     SessionClock::time_point now;
     SessionActions& actions;
@@ -124,87 +130,52 @@ class AgentSession {
   void take(ServiceSaid& said, Context& context);
   void take(SessionTimePassed& passed, Context& context);
 
-  void hear(proto::Prove& prove, Context& context);
   void hear(proto::Welcome& welcome, Context& context);
   void hear(proto::Alive& alive, Context& context);
   void hear(proto::Refused& refused, Context& context);
-  void hear(proto::Status& status, Context& context);
   void hear(proto::MembershipMessage& message, Context& context);
-  [[nodiscard]] bool is_new(const proto::MembershipMessage& message) const;
 
+  template <class State>
+  [[nodiscard]] bool is() const {
+    return std::holds_alternative<State>(link_);
+  }
   void connect(Context& context);
   void break_off(Context& context);
+  void give_up_connection(std::string trouble, Context& context);
   void reconnect_later(Context& context);
   void resume(Context& context);
   void send_numbered(proto::AgentMessage message, Context& context);
   void send(const proto::Numbered& numbered, Context& context);
-  void answer_for_missed_round(proto::RoundNumber round, Context& context);
   void fence(const std::string& reason, Context& context);
   void begin_again(Context& context);
-  void forget_up_to(std::uint64_t acknowledged);
   void tell_again_when_round_began(Context& context);
   void renew_lease(SessionClock::time_point until, Context& context);
   void finish(std::string reason, Context& context);
-  void give_up(Context& context);
   void leave_unanswered(Context& context);
-  [[nodiscard]] bool leaves_unanswered() const;
-  [[nodiscard]] std::chrono::nanoseconds lost_after() const;
-  [[nodiscard]] SessionClock::time_point gives_up_at() const;
-  [[nodiscard]] bool must_fence() const;
+  [[nodiscard]] std::string why_given_up() const;
+  [[nodiscard]] std::optional<SessionClock::time_point> attempt_ends_at() const;
   [[nodiscard]] std::optional<SessionClock::time_point> silence_told_at() const;
   void tell_of_silence(Context& context);
-  void tell_of_failure(const proto::WorkerFailed& failed, Context& context);
-  void tell_of_return(Context& context);
 
   const SessionSettings settings_;
-  std::minstd_rand random_;
-  Link link_ = Link::waiting;
+  AttemptPauses pauses_;
+  Link link_;
+  SessionLease lease_;
+  SessionOutbox outbox_;
+  AgentPlace place_;
+  SilenceReports silence_;
+  JobClock job_clock_;
+  std::uint64_t keep_alives_ = 0;  // of all connections
   proto::AgentId own_id_;
   int sessions_ = 1;
   proto::AgentId welcomed_as_;  // the last session that the service knew
-  bool over_ = false;
-
-  // What the service has not acknowledged, by sequence number.
-  std::deque<proto::Numbered> unacknowledged_;
-  std::uint64_t next_seq_ = 1;
   std::optional<proto::Epoch> epoch_;
-
-  // The agent's place in the job, as far as its messages tell.
-  std::optional<proto::AgentMessage> pending_;        // Join or Leave that waits for its answer
-  std::optional<SessionClock::time_point> leave_at_;  // without the service's answer
-  std::optional<proto::PastRound> past_;              // the last round that was delivered
-  std::optional<proto::RoundNumber> round_;           // of which something may be left on the node
-  std::optional<proto::RoundNumber> stopped_;         // the round before, once that was told
-  std::optional<SessionClock::time_point> round_began_;  // it or round_, by what was submitted
-  int nodes_ = 1;                                        // of the last round
-  std::optional<proto::RoundNumber> stop_;               // the newest that was delivered
-  std::uint64_t check_ = 0;                              // of the newest that was delivered
-  bool final_ = false;                                   // no other round follows for this node
-  bool done_ = false;                                    // its workers have succeeded
-  bool fenced_ = false;                                  // its workers are being killed
-
-  // Time.
-  SessionClock::time_point began_at_;
-  std::chrono::nanoseconds lease_;
-  std::chrono::nanoseconds period_;
-  std::optional<SessionClock::time_point> lease_end_;
-  std::optional<SessionClock::time_point> heard_at_;  // the last message that counts
-  SessionClock::time_point cut_at_{};                 // the last connection, by the other side
-  SessionClock::time_point attempt_at_;               // the last Connect or Resume
-  SessionClock::time_point next_attempt_at_;
-  std::chrono::nanoseconds pause_;  // its upper bound, before the next attempt
-  SessionClock::time_point keep_alive_at_;
-  std::uint64_t keep_alives_ = 0;
-  std::deque<std::pair<std::uint64_t, SessionClock::time_point>> asked_;  // by number
-  JobClock job_clock_;
-  std::string trouble_;        // why the last attempt failed
+  bool over_ = false;
   std::string path_;           // of the connection
   bool in_agent_ = false;      // the service ends with an agent of the job
   bool direct_ = false;        // the last welcome came from there, not through a forwarder
   bool refused_ = false;       // the service is not there
   std::string why_elsewhere_;  // the service is not here, by the last attempt
-  std::string told_trouble_;   // of which people were told; empty: of none
-  SessionClock::time_point told_at_{};
 };
 
 }  // namespace ddprun::rdzv

@@ -28,6 +28,7 @@ class Edit(NamedTuple):
 
 SESSION = "rendezvous/client/agent_session.cpp"
 SESSION_TIME = "rendezvous/client/agent_session_time.cpp"
+SESSION_PARTS = "rendezvous/client/session_parts.hpp"
 SERVICE = "rendezvous/service/service_core.cpp"
 JOB = "rendezvous/service/job.cpp"
 JOBS = "rendezvous/service/service_jobs.cpp"
@@ -52,13 +53,13 @@ BUGS = {
     "reset-counts-as-end": [Edit(
         SERVICE, "if (ended.cleanly && connection.is_direct)\n", "if (!connection.agent.empty())\n")],
     "lease-is-too-long": [Edit(
-        SESSION_TIME, "  lease_end_ = until;\n", "  lease_end_ = until = until + lease_;\n")],
+        SESSION_TIME, "if (lease_.renew(until)) context", "if (lease_.renew(until += lease_.length())) context")],
     "lease-from-the-answer": [Edit(
-        SESSION, "renew_lease(sent + lease_, context);", "renew_lease(context.now + lease_, context);")],
+        SESSION, "renew_lease(*sent + lease_.length(), context);", "renew_lease(context.now + lease_.length(), context);")],
     "silence-renews-the-lease": [Edit(
-        SESSION_TIME, "if (too_long || dead) {\n", "if (too_long || dead) {\n    renew_lease(context.now + lease_, context);\n")],
+        SESSION_TIME, "if (too_long || dead) {\n", "if (too_long || dead) {\n    renew_lease(context.now + lease_.length(), context);\n")],
     "round-after-the-lease": [Edit(
-        SESSION, "if (!lease_end_ || context.now >= *lease_end_) {", "if (!lease_end_) {")],
+        SESSION, "if (!lease_.end() || context.now >= *lease_.end()) {", "if (!lease_.end()) {")],
     "known-agents-are-not-waited-for": [Edit(
         SERVICE, "contact.heard_at = context.now;", "contact.heard_at = {};")],
     "forgotten-workers-are-not-waited-for": [
@@ -84,11 +85,11 @@ BUGS = {
     # Sessions: each message counts once, and none is lost.
     "message-counts-twice": [
         Edit(SERVICE, "if (numbered.seq <= session.acknowledged) return;", "if (numbered.seq < session.acknowledged) return;"),
-        Edit(SESSION, "unacknowledged_.front().seq <= acknowledged)", "unacknowledged_.front().seq < acknowledged)")],
+        Edit(SESSION_PARTS, "unacknowledged_.front().seq <= acknowledged)", "unacknowledged_.front().seq < acknowledged)")],
     "unacknowledged-is-forgotten": [Edit(
-        SESSION, "unacknowledged_.front().seq <= acknowledged)", "unacknowledged_.front().seq <= acknowledged + 1)")],
+        SESSION_PARTS, "unacknowledged_.front().seq <= acknowledged)", "unacknowledged_.front().seq <= acknowledged + 1)")],
     "missed-round-is-not-answered": [Edit(
-        SESSION, "answer_for_missed_round(stop->round, context);\n  if", "static_cast<void>(context);\n  if")],
+        SESSION, "!place_.round && place_.miss(stop->round)) {", "!place_.round && over_) {")],
     # What a journal brings back.
     "replayed-at-another-time": [Edit(
         JOBS, "static_cast<void>(entry.job.apply(record.event, record.at));",
@@ -104,7 +105,8 @@ BUGS = {
     "dead-connection-is-kept": [Edit(
         SESSION_TIME, "if (too_long || dead) {\n", "static_cast<void>(dead);\n  if (too_long) {\n")],
     "refusal-does-not-renew-the-lease": [Edit(
-        SESSION_TIME, "renew_lease(std::max(*lease_end_, attempt_at_ + lease_), context);", "renew_lease(*lease_end_, context);")],
+        SESSION_TIME, "renew_lease(std::max(*lease_.end(), connecting->since + lease_.length()), context);",
+        "renew_lease(*lease_.end(), context);")],
     "last-call-takes-long": [Edit(
         FORMING, "std::max(context.now + settings.last_call, job.incomplete_not_before)",
         "std::max(context.now + 60s + settings.last_call, job.incomplete_not_before)")],
