@@ -12,7 +12,6 @@
 
 #include "base/socket.hpp"
 #include "base/start_thread.hpp"
-#include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
 #include "rendezvous/client/connection_attempt.hpp"
 #include "rendezvous/client/service_refusal.hpp"
@@ -41,22 +40,29 @@ ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace pla
     : context_(context),
       place_(std::move(place)),
       events_(std::move(events)),
-      ports_{place_.port},
-      hosts_({place_.host, place_.port}, place_.more_hosts),
+      chooser_({.first = {place_.host, place_.port},
+                .more_hosts = place_.more_hosts,
+                .more_ports = place_.more_ports,
+                .follows_standby = place_.follows_standby,
+                .has_finder = place_.finder != nullptr}),
       reader_(place_.credentials),
       resolver_(context),
       hello_timer_(context),
-      host_timer_(context) {
-  ports_.insert(ports_.end(), place_.more_ports.begin(), place_.more_ports.end());
-}
+      host_timer_(context) {}
 
 ServiceConnection::~ServiceConnection() { reset(); }
 
+/// Called without an error and only if the attempt is still the one of now.
+template <class Handler>
+auto ServiceConnection::while_current(Handler handler) {
+  return [is = std::weak_ptr(attempt_), handler = std::move(handler)](ErrorCode ec) {
+    if (!ec && !is.expired()) handler();
+  };
+}
+
 /// In a later turn of the loop, and only if the attempt is still the one of now.
 void ServiceConnection::later(std::function<void()> what) {
-  asio::post(context_, [this, is = std::weak_ptr(attempt_), what = std::move(what)] {
-    if (!is.expired()) what();
-  });
+  asio::post(context_, [run = while_current(std::move(what))] { run(ErrorCode()); });
 }
 
 // ---- connecting ----
@@ -64,44 +70,43 @@ void ServiceConnection::later(std::function<void()> what) {
 void ServiceConnection::connect() {
   reset();
   attempt_ = std::make_shared<Attempt>(context_);
-  ++attempts_;
-  refusal_.clear();
+  chooser_.begin_attempt();
   connects_at_heal_ = is_cut_;
   if (is_cut_) return;
-  if (!place_.socket.empty()) return connect_to_socket();
-  if (place_.own != nullptr && place_.own->is_here()) return connect_to_own();
+  // A forwarder that is gone or refuses says nothing of the service.
+  if (!place_.socket.empty()) return begin(connect_to_socket_file(place_.socket));
+  if (place_.own != nullptr && place_.own->is_here()) return begin(place_.own->connect());
   if (place_.finder != nullptr) return ask_finder();
-  hosts_.begin();
+  chooser_.begin_hosts();
   try_host();
 }
 
+void ServiceConnection::ask_finder() {
+  place_.finder->find([this, is = std::weak_ptr(attempt_)](const FoundService& found) {
+    if (is.expired()) return;
+    if (is_cut_) return static_cast<void>(connects_at_heal_ = true);
+    if (found.place) {
+      chooser_.lead_to(*found.place);
+      return try_host();
+    }
+    later([this, reason = found.reason] { fail(false, reason); });
+    if (found.is_hopeless && !chooser_.is_welcomed())
+      events_.said(proto::Refused{proto::Refused::Why::broken, found.reason});
+  });
+}
+
 void ServiceConnection::try_host() {
-  if (hosts_.has_next()) {
-    // A busy one has more time at every other attempt.
-    host_timer_.expires_after(attempts_ % 2 == 0 ? kHelloTime : kHostTime);
-    host_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
-      if (!ec && !is.expired()) next_host(why_silent());
-    });
+  if (chooser_.has_next()) {
+    host_timer_.expires_after(chooser_.is_patient() ? kHelloTime : kHostTime);
+    host_timer_.async_wait(
+        while_current([this] { next_host(channel_ ? "no answer" : attempt_->why_unreached()); }));
   }
   look_up();
 }
 
-/// A forwarder that is gone or refuses says nothing of the service.
-void ServiceConnection::connect_to_socket() {
-  auto fd = connect_to_socket_file(place_.socket);
-  if (!fd) return fail(false, fd.error().message());
-  begin(std::move(*fd));
-}
-
-void ServiceConnection::connect_to_own() {
-  auto fd = place_.own->connect();
-  if (!fd) return fail(false, fd.error().message());
-  begin(std::move(*fd));
-}
-
 /// Within the same attempt.
 void ServiceConnection::next_host(const std::string& reason) {
-  if (!hosts_.go_on()) return fail(false, reason);
+  if (!chooser_.go_on()) return fail(false, reason);
   reset();
   attempt_ = std::make_shared<Attempt>(context_);
   later([this] { try_host(); });
@@ -110,52 +115,45 @@ void ServiceConnection::next_host(const std::string& reason) {
 /// An answer serves the attempt of then.
 void ServiceConnection::look_up() {
   if (resolver_.is_busy()) return;
-  const Endpoint& host = hosts_.current();
+  const Endpoint& host = chooser_.host();
   const ErrorCode failed =
       resolver_.look_up(host.host, *host.port, [this, host](Result<Addresses> found) {
         if (!attempt_ || attempt_->begun) return;
         if (is_cut_) return static_cast<void>(connects_at_heal_ = true);
         // An answer that came late may be that of the host before.
-        host == hosts_.current() ? take_addresses(std::move(found)) : look_up();
+        host == chooser_.host() ? take_addresses(std::move(found)) : look_up();
       });
   if (failed) fail(false, why_no_thread(failed));
 }
 
 void ServiceConnection::take_addresses(Result<Addresses> addresses) {
   attempt_->begun = true;
-  const Endpoint host = hosts_.current();
+  const Endpoint host = chooser_.host();
   if (!addresses)
     return next_host("cannot look up " + host.host + ": " + addresses.error().message());
-  if (place_.own != nullptr && !hosts_.are_several() && !welcomed_) {
+  if (place_.own != nullptr && !chooser_.are_several() && !chooser_.is_welcomed()) {
     std::vector<std::string> numeric;
     for (const addrinfo* one = addresses->get(); one != nullptr; one = one->ai_next)
       numeric.push_back(numeric_host(*one));
     place_.own->look(numeric);
-    if (place_.own->is_here()) return connect_to_own();
+    if (place_.own->is_here()) return begin(place_.own->connect());
   }
   attempt_->addresses = std::move(*addresses);
   std::vector<const addrinfo*> found;
   for (const addrinfo* one = attempt_->addresses.get(); one != nullptr; one = one->ai_next)
     found.insert(found.begin(), one);
-  // One that does not answer must not hide the others from every attempt.
   std::rotate(found.begin(),
-              found.end() - static_cast<std::ptrdiff_t>((attempts_ - 1) % found.size()),
+              found.end() - static_cast<std::ptrdiff_t>(chooser_.first_of(found.size())),
               found.end());
   hello_timer_.expires_after(kConnectTime);
-  hello_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
-    if (!ec && !is.expired() && !channel_) next_host(why_silent());
-  });
-  if (hosts_.are_several()) ports_ = {*host.port};
-  for (auto port = ports_.rbegin(); port != ports_.rend(); ++port) {
+  hello_timer_.async_wait(while_current([this] {
+    if (!channel_) next_host(attempt_->why_unreached());
+  }));
+  const auto& ports = chooser_.ports();
+  for (auto port = ports.rbegin(); port != ports.rend(); ++port) {
     for (const addrinfo* one : found) attempt_->left.push_back({one, *port});
   }
   try_next();
-}
-
-/// Another program has the port, or the service of another job.
-void ServiceConnection::try_port_last() {
-  const auto port = std::find(ports_.begin(), ports_.end(), attempt_->port);
-  if (port != ports_.end()) std::rotate(port, port + 1, ports_.end());
 }
 
 void ServiceConnection::try_next() {
@@ -181,18 +179,7 @@ void ServiceConnection::try_next() {
     const int error = errno;
     return later([this, error] { connect_failed(error); });
   }
-  attempt_->socket.async_wait(Wait::wait_write, [this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
-    if (!ec && !is.expired()) established();
-  });
-}
-
-/// Without an answer to the first packet nothing is known of the other side.
-std::string ServiceConnection::why_silent() const {
-  if (attempt_->trying.empty() || channel_) return "no answer";
-  const std::string port = std::to_string(attempt_->port);
-  return "no answer from " + to_string(Endpoint(attempt_->trying, attempt_->port)) +
-         ": a firewall drops the packets, or the host is down; try nc -vz " + attempt_->trying +
-         " " + port;
+  attempt_->socket.async_wait(Wait::wait_write, while_current([this] { established(); }));
 }
 
 void ServiceConnection::established() {
@@ -208,25 +195,19 @@ void ServiceConnection::established() {
 }
 
 void ServiceConnection::connect_failed(int error) {
-  // An address of a family that this machine does not have says nothing of the service.
-  const bool no_way = error == EAFNOSUPPORT || error == ENETUNREACH || error == EADDRNOTAVAIL;
-  if (error == ECONNREFUSED && (!welcomed_ || attempt_->trying == welcomed_from_))
-    attempt_->refused = true;
-  if (error != ECONNREFUSED && !no_way) attempt_->unreachable = true;
+  attempt_->note_failure(error, chooser_.proves_absence(attempt_->trying));
   if (!attempt_->left.empty()) return try_next();
   // Another of them may have the jobs and start workers: so none of these is "not there".
-  if (hosts_.are_several()) return next_host(std::strerror(error));
-  const bool refused = attempt_->refused && !attempt_->unreachable;
-  const bool rejected = attempt_->rejected && error == EHOSTUNREACH;
-  fail(refused,
-       rejected ? "a firewall rejects connections" : std::strerror(refused ? ECONNREFUSED : error));
+  if (chooser_.are_several()) return next_host(std::strerror(error));
+  fail(attempt_->is_refused(), attempt_->why_failed(error));
 }
 
-void ServiceConnection::begin(UniqueFd fd) {
-  ErrorCode failed;
-  attempt_->socket.assign(fd.get(), failed);
+/// To a service that needs no network.
+void ServiceConnection::begin(Result<UniqueFd> connected) {
+  ErrorCode failed = connected ? ErrorCode() : connected.error();
+  if (!failed) attempt_->socket.assign(connected->get(), failed);
   if (failed) return fail(false, failed.message());
-  static_cast<void>(fd.release());
+  static_cast<void>(connected->release());
   begin_channel();
 }
 
@@ -243,21 +224,17 @@ void ServiceConnection::begin_channel() {
   const bool is_through_network = attempt_->addr_length != 0;
   if (place_.encrypter && is_through_network)
     settings.encryption =
-        place_.encrypter->client({hosts_.current().host, place_.secret, place_.run_id});
+        place_.encrypter->client({chooser_.host().host, place_.secret, place_.run_id});
   channel_.emplace(std::move(settings));
   hello_timer_.expires_after(kHelloTime);
-  hello_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
-    if (!ec && !is.expired()) fail_with_stranger("no answer to our hello");
-  });
+  hello_timer_.async_wait(while_current([this] { fail_with_stranger("no answer to our hello"); }));
   flush();
-  if (attempt_) await_bytes();
+  await_bytes();
 }
 
 void ServiceConnection::await_bytes() {
   if (is_cut_) return;
-  attempt_->socket.async_wait(Wait::wait_read, [this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
-    if (!ec && !is.expired()) read();
-  });
+  attempt_->socket.async_wait(Wait::wait_read, while_current([this] { read(); }));
 }
 
 void ServiceConnection::read() {
@@ -273,56 +250,57 @@ void ServiceConnection::read() {
     return channel_->is_open() ? fail(false, why) : fail_with_stranger(why);
   }
   channel_->append({buffer.get(), static_cast<std::size_t>(count)});
+  // What the agent is told may end the attempt.
   const std::weak_ptr<Attempt> is = attempt_;
-  while (!is.expired() && channel_) {
-    const bool was_open = channel_->is_open();
-    const auto body = channel_->next();
-    if (!body) {
-      flush();  // the other side may be told why
-      const std::string why = channel_->why(body.error());
-      const AttemptEnd end{body.error(), why, place_.secret.empty() && reader_, reader_.problem()};
-      const auto refused = was_open ? std::nullopt : refusal_for(end);
-      if (refused && may_pass(end)) return fail(false, refused->reason);
-      if (refused && goes_on_after(*refused)) return;
-      if (refused) events_.said(*refused);
-      if (is.expired()) return;
-      return was_open ? fail(false, why) : fail_with_stranger(why);
-    }
-    flush();
-    if (is.expired()) return;
-    if (!was_open && channel_->is_open()) {
-      hello_timer_.cancel();
-      host_timer_.cancel();
-      events_.connected();
-    }
-    if (is.expired() || !*body) break;
-    auto message = proto::decode_service_message(**body);
-    if (message) {
-      const auto* refused = std::get_if<proto::Refused>(&*message);
-      const bool is_standby = refused != nullptr && refused->why == proto::Refused::Why::elsewhere;
-      if (is_standby && place_.follows_standby) {
-        hosts_.prefer(refused->place);
-        hosts_.go_on();
-        return fail(false, refused->reason);
-      }
-      if (refused != nullptr && goes_on_after(*refused)) return;
-      if (const auto* welcome = std::get_if<proto::Welcome>(&*message)) {
-        // It serves every job that asks, while this one's nodes are at another port.
-        if (may_be_at_other_port() && !welcome->in_agent) {
-          try_port_last();
-          return fail(false, "an rdzvd has port " + std::to_string(attempt_->port));
-        }
-        welcomed_ = true;
-        refusal_.clear();
-        welcomed_from_ = attempt_->trying;
-        if (attempt_->port != 0) ports_ = {attempt_->port};
-      }
-      events_.said(std::move(*message));
-    } else if (message.error() != proto::Errc::unknown_kind || !channel_->peer_is_newer()) {
-      return fail(false, message.error().message());
-    }
+  while (!is.expired()) {
+    auto step = channel_->next();
+    flush();  // the other side may be told why this one ends
+    if (!step) return await_bytes();
+    std::visit([this](auto& one) { take(one); }, *step);
   }
-  if (!is.expired()) await_bytes();
+}
+
+void ServiceConnection::take(ServiceChannel::Opened&) {
+  hello_timer_.cancel();
+  host_timer_.cancel();
+  events_.connected();
+}
+
+void ServiceConnection::take(ServiceChannel::Broken& broken) {
+  if (broken.was_open) return fail(false, broken.why);
+  const AttemptEnd end{broken.error, broken.why, place_.secret.empty() && reader_,
+                       reader_.problem()};
+  const auto refused = refusal_for(end);
+  if (!refused) return fail_with_stranger(broken.why);
+  if (may_pass(end)) return fail(false, refused->reason);
+  if (goes_on_after(*refused)) return;
+  later([this, why = broken.why] { fail_with_stranger(why); });
+  events_.said(*refused);
+}
+
+void ServiceConnection::take(proto::ServiceMessage& message) {
+  if (const auto* refused = std::get_if<proto::Refused>(&message)) {
+    if (goes_on_after(*refused)) return;
+  } else if (const auto* welcome = std::get_if<proto::Welcome>(&message)) {
+    if (!chooser_.welcome(*welcome, attempt_->trying, attempt_->port))
+      return fail(false, "an rdzvd has port " + std::to_string(attempt_->port));
+  }
+  events_.said(std::move(message));
+}
+
+/// True: the attempt goes on elsewhere, or has failed as others do. False: the refusal counts.
+bool ServiceConnection::goes_on_after(const proto::Refused& refused) {
+  switch (chooser_.refuse(refused, attempt_->port)) {
+    case ServiceChooser::Next::fails:
+      fail(false, refused.reason);
+      return true;
+    case ServiceChooser::Next::next_host:
+      next_host(refused.reason);
+      return true;
+    case ServiceChooser::Next::counts:
+      break;
+  }
+  return false;
 }
 
 void ServiceConnection::send(const proto::ClientMessage& message) {
@@ -347,38 +325,13 @@ void ServiceConnection::flush() {
   unsent_.erase(0, sent);
   if (unsent_.empty()) return;
   attempt_->writing = true;
-  attempt_->socket.async_wait(Wait::wait_write, [this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
-    if (ec || is.expired()) return;
-    attempt_->writing = false;
-    flush();
-  });
+  attempt_->socket.async_wait(Wait::wait_write, while_current([this] {
+                                attempt_->writing = false;
+                                flush();
+                              }));
 }
 
-// ---- ends ----
-
-void ServiceConnection::fail(bool refused, const std::string& reason) {
-  reset();
-  attempt_ = std::make_shared<Attempt>(context_);
-  // A standby only names the leader, which may be the one that refuses.
-  later([this, refused, told = refusal_.empty() ? reason : refusal_] {
-    events_.failed(refused, told);
-  });
-}
-
-void ServiceConnection::reset() {
-  hello_timer_.cancel();
-  host_timer_.cancel();
-  channel_.reset();
-  probe_.reset();
-  unsent_.clear();
-  connects_at_heal_ = false;
-  if (!attempt_) return;
-  if (attempt_->socket.is_open()) {
-    reset_on_close(attempt_->socket.native_handle());
-    if (is_cut_) cut_sockets_.push_back(std::move(attempt_->socket));
-  }
-  attempt_.reset();
-}
+// ---- facts ----
 
 int ServiceConnection::descriptor() const {
   return attempt_ && attempt_->socket.is_open() ? attempt_->socket.native_handle() : -1;

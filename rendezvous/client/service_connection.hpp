@@ -15,13 +15,13 @@
 
 #include "base/endpoint.hpp"
 #include "base/unique_handle.hpp"
-#include "proto/control_channel.hpp"
 #include "proto/session_messages.hpp"
 #include "rendezvous/client/credential_reader.hpp"
 #include "rendezvous/client/own_service.hpp"
 #include "rendezvous/client/resolver.hpp"
+#include "rendezvous/client/service_channel.hpp"
+#include "rendezvous/client/service_chooser.hpp"
 #include "rendezvous/client/service_finder.hpp"
-#include "rendezvous/client/service_hosts.hpp"
 #include "rendezvous/client/store_probe.hpp"
 
 namespace ddprun::rdzv {
@@ -87,7 +87,7 @@ class ServiceConnection {
   /// there is none.
   [[nodiscard]] std::string local_addr() const;
   /// Where the service is, as it was named to this agent: of the attempt of now.
-  [[nodiscard]] const std::string& host() const { return hosts_.current().host; }
+  [[nodiscard]] const std::string& host() const { return chooser_.host().host; }
   /// The path of the open connection, as base/socket.hpp has it. Empty: it is in this
   /// process.
   [[nodiscard]] std::string path() const;
@@ -105,46 +105,43 @@ class ServiceConnection {
  private:
   struct Attempt;
 
+  template <class Handler>
+  auto while_current(Handler handler);
+  void later(std::function<void()> what);
+
   void ask_finder();
-  void look_up();
-  void take_addresses(Result<Addresses> addresses);
   void try_host();
   void next_host(const std::string& reason);
-  bool goes_on_after(const proto::Refused& refused);
+  void look_up();
+  void take_addresses(Result<Addresses> addresses);
   void try_next();
-  [[nodiscard]] std::string why_silent() const;
   void established();
   void connect_failed(int error);
-  void connect_to_own();
-  void connect_to_socket();
-  void begin(UniqueFd fd);
+  void begin(Result<UniqueFd> connected);
   void begin_channel();
+
   void await_bytes();
   void read();
+  void take(ServiceChannel::Opened& opened);
+  void take(ServiceChannel::Broken& broken);
+  void take(proto::ServiceMessage& message);
+  bool goes_on_after(const proto::Refused& refused);
   void flush();
+
   void fail(bool refused, const std::string& reason);
   void fail_with_stranger(const std::string& reason);
-  void ask_stranger(const std::string& reason);
-  void later(std::function<void()> what);
-  [[nodiscard]] bool may_be_at_other_port() const { return !welcomed_ && ports_.size() > 1; }
-  void try_port_last();
 
   boost::asio::io_context& context_;
   const ServicePlace place_;
   const Events events_;
   /// What comes of an older attempt finds another one here.
   std::shared_ptr<Attempt> attempt_;
-  std::vector<std::uint16_t> ports_;  // to try, in this order
-  ServiceHosts hosts_;
-  std::string refusal_;  // of one of them, in this attempt; empty: none has refused this node
+  ServiceChooser chooser_;
   CredentialReader reader_;
   Resolver resolver_;
   boost::asio::steady_timer hello_timer_;
   boost::asio::steady_timer host_timer_;  // one that does not answer must not hide the others
-  std::size_t attempts_ = 0;
-  bool welcomed_ = false;      // by a service: it stays where it is
-  std::string welcomed_from_;  // its numeric address; empty: it is here
-  std::optional<proto::ControlChannel> channel_;
+  std::optional<ServiceChannel> channel_;
   std::optional<StoreProbe> probe_;  // of a stranger, after the attempt
   std::optional<bool> is_store_;     // what it has shown, once
   std::string unsent_;
