@@ -25,7 +25,6 @@
 
 #include "tests/emulated_gpu/fake_nccl_state.hpp"
 #include "tests/emulated_gpu/native_stream.hpp"
-#include "trainer/compute/numeric.hpp"
 
 namespace fake_nccl {
 namespace {
@@ -86,19 +85,15 @@ Status answer(Handle* comm) {
   return is_late ? in_progress : success;
 }
 
-std::size_t size_of(int type) { return type == 7 ? 4 : type == 6 || type == 9 ? 2 : 1; }
+std::size_t size_of(int type) { return type == 7 ? 4 : 1; }
 
-/// What rank after rank has sent; rounded after each addition.
-template <class Value>
+/// What rank after rank has sent.
 void add(void* to, int rank, const std::byte* data, std::size_t size) {
-  namespace trainer = ddprun::trainer;
-  auto* const sum = static_cast<Value*>(to);
-  const std::size_t values = size / sizeof(Value);
-  for (std::size_t i = 0; i < values; ++i) {
-    Value value{};
+  auto* const sum = static_cast<float*>(to);
+  for (std::size_t i = 0; i < size / sizeof(float); ++i) {
+    float value = 0;
     std::memcpy(&value, data + i * sizeof value, sizeof value);
-    const float one = trainer::load(value);
-    trainer::store(sum[i], rank == 0 ? one : trainer::load(sum[i]) + one);
+    sum[i] = rank == 0 ? value : sum[i] + value;
   }
 }
 
@@ -240,13 +235,11 @@ int ncclAllGather(const void* from, void* to, std::size_t count, int type, Handl
 
 int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int operation_kind,
                   Handle* comm, void* stream) {
-  if ((type != 7 && type != 6 && type != 9) || operation_kind != 0) return invalid_argument;
+  if (type != 7 || operation_kind != 0) return invalid_argument;
   Operation operation;
   operation.sent.push_back({kToAll, from, count * size_of(type)});
   operation.take = [=](int rank, const std::byte* data, std::size_t size) {
-    if (type == 7) add<float>(to, rank, data, size);
-    if (type == 6) add<ddprun::trainer::Half>(to, rank, data, size);
-    if (type == 9) add<ddprun::trainer::BFloat16>(to, rank, data, size);
+    add(to, rank, data, size);
   };
   enqueue(comm, std::move(operation), stream);
   return answer(comm);

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "trainer/comm/communicator.hpp"
 #include "trainer/comm/exchange.hpp"
@@ -30,9 +29,6 @@ struct CommOptions {
   int shards = 1;                   ///< V, the same on every rank; at least world_size
   SumOrder order = SumOrder::tree;  ///< chain: only over GPUs
   std::size_t arena_floats = 0;     ///< Model::arena_size(), the same on every rank
-  /// In which type gradients go to other ranks. Others than fp32: only over GPUs, in a chain.
-  Precision grad_comm = Precision::fp32;
-  std::vector<Range> statistics = {};  ///< of the arena, by rising offset: always summed as floats
   /// Prefix of the keys in the exchange; distinct for every round and restart.
   std::string group = "comm/0";
   /// For fault tests; not called when empty.

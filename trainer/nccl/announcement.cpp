@@ -12,7 +12,7 @@
 namespace ddprun::trainer::nccl {
 namespace {
 
-constexpr const char* kTag = "ddprun-nccl-2";
+constexpr const char* kTag = "ddprun-nccl-3";
 
 template <class Number>
 bool read(const std::map<std::string, std::string>& fields, const char* name, Number& number) {
@@ -23,21 +23,14 @@ bool read(const std::map<std::string, std::string>& fields, const char* name, Nu
   return error == std::errc() && stop == end;
 }
 
-const char* text_of(Precision precision) {
-  if (precision == Precision::fp32) return "fp32";
-  return precision == Precision::bf16 ? "bf16" : "fp16";
-}
-
 }  // namespace
 
 std::string Announcement::text() const {
   return fmt::format(
       "{} boot={} pidns={} pid={} start={} host={} gpu={} card={} nccl={} world={} shards={} "
-      "order={} "
-      "grads={} floats={}",
+      "order={} floats={}",
       kTag, process.boot_id, process.pid_namespace, process.pid, process.start_time, host, gpu,
-      card, version, world_size, shards, static_cast<int>(order), static_cast<int>(grad_comm),
-      arena_floats);
+      card, version, world_size, shards, static_cast<int>(order), arena_floats);
 }
 
 std::optional<Announcement> Announcement::parse(const std::string& text) {
@@ -57,17 +50,14 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
   one.gpu = fields["gpu"];
   one.card = fields["card"];
   int order = -1;
-  int grads = -1;
   const bool whole = read(fields, "pid", one.process.pid) &&
                      read(fields, "start", one.process.start_time) &&
                      read(fields, "nccl", one.version) && read(fields, "world", one.world_size) &&
                      read(fields, "shards", one.shards) && read(fields, "order", order) &&
-                     read(fields, "grads", grads) && read(fields, "floats", one.arena_floats);
-  if (!whole || one.process.pid <= 0 || order < 0 || order > 1 || grads < 0 ||
-      grads > static_cast<int>(Precision::fp16))
+                     read(fields, "floats", one.arena_floats);
+  if (!whole || one.process.pid <= 0 || order < 0 || order > 1)
     return std::nullopt;
   one.order = static_cast<SumOrder>(order);
-  one.grad_comm = static_cast<Precision>(grads);
   return one;
 }
 
@@ -89,11 +79,6 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
       const auto flag = [](SumOrder order) { return order == SumOrder::tree ? "with" : "without"; };
       return fmt::format("rank {} was started {} --exact, but rank 0 {}: start all ranks alike",
                          rank, flag(one.order), flag(first.order));
-    }
-    if (one.grad_comm != first.grad_comm) {
-      return fmt::format(
-          "rank {} was started with --grad-comm={}, but rank 0 with {}: start all ranks alike",
-          rank, text_of(one.grad_comm), text_of(first.grad_comm));
     }
     if (one.version != first.version) {
       return fmt::format(

@@ -22,7 +22,6 @@ struct Announcement {
   int world_size = 0;
   int shards = 0;
   SumOrder order = SumOrder::tree;
-  Precision grad_comm = Precision::fp32;
   std::size_t arena_floats = 0;
 
   [[nodiscard]] std::string text() const;

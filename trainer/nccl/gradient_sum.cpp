@@ -1,6 +1,5 @@
 #include "trainer/nccl/gradient_sum.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace ddprun::trainer::nccl {
@@ -15,14 +14,11 @@ GradientSum::GradientSum(cuda::Gpu& gpu, const CommOptions& options)
     arenas.push_back(arenas_.back().as<float>().data());
   }
   if (options.order == SumOrder::tree) tree_.emplace(*options.device, options, arenas);
-  if (options.grad_comm != Precision::fp32) narrow_.emplace(*options.device, gpu, options);
 }
 
 void GradientSum::start(Range range, const InGroup& in_group) {
   if (tree_) {
     sum_in_tree(range, in_group);
-  } else if (narrow_) {
-    sum_narrow(range, in_group);
   } else {
     sum_as_floats(range, in_group);
   }
@@ -31,24 +27,8 @@ void GradientSum::start(Range range, const InGroup& in_group) {
 void GradientSum::sum_as_floats(Range range, const InGroup& in_group) {
   if (range.begin == range.end) return;
   in_group([&](GroupCalls& calls) {
-    calls.all_reduce(arena(0).data() + range.begin, range.end - range.begin, DataType::fp32);
+    calls.all_reduce(arena(0).data() + range.begin, range.end - range.begin);
   });
-}
-
-void GradientSum::sum_narrow(Range range, const InGroup& in_group) {
-  float* const floats = arena(0).data();
-  Range part{range.begin, range.begin};
-  while (part.end < range.end) {
-    part = {part.end, std::min(range.end, part.end + narrow_->part_floats())};
-    narrow_->narrow(floats, part);
-    const bool is_given = in_group([&](GroupCalls& calls) {
-      calls.all_reduce(narrow_->values(), part.end - part.begin, narrow_->type());
-      for (const Range& kept : narrow_->kept(part))
-        calls.all_reduce(floats + kept.begin, kept.end - kept.begin, DataType::fp32);
-    });
-    if (!is_given) return;
-    narrow_->widen(floats, part);
-  }
 }
 
 void GradientSum::sum_in_tree(Range range, const InGroup& in_group) {

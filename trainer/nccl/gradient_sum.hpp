@@ -10,7 +10,6 @@
 #include "trainer/compute/device.hpp"
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/nccl/group_calls.hpp"
-#include "trainer/nccl/narrow_sum.hpp"
 #include "trainer/nccl/tree_sum.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -35,7 +34,6 @@ class GradientSum {
 
  private:
   void sum_as_floats(Range range, const InGroup& in_group);
-  void sum_narrow(Range range, const InGroup& in_group);
   void sum_in_tree(Range range, const InGroup& in_group);
   [[nodiscard]] Calls with_each_peer(std::function<void(GroupCalls&, int peer)> with_peer) const;
 
@@ -43,8 +41,7 @@ class GradientSum {
   const int rank_;
   const int world_size_;
   std::vector<DeviceMemory> arenas_;
-  std::optional<TreeSum> tree_;      // of the order with that name
-  std::optional<NarrowSum> narrow_;  // unless gradients are summed as floats
+  std::optional<TreeSum> tree_;  // of the order with that name
 };
 
 }  // namespace ddprun::trainer::nccl

@@ -30,9 +30,9 @@ class GroupCalls {
     keep("ncclRecv", call_.recv(to, range.end - range.begin, DataType::fp32, peer, comm_, stream_));
   }
   /// In place.
-  void all_reduce(void* values, std::size_t count, DataType type) {
+  void all_reduce(float* values, std::size_t count) {
     keep("ncclAllReduce",
-         call_.all_reduce(values, values, count, type, Operation::sum, comm_, stream_));
+         call_.all_reduce(values, values, count, DataType::fp32, Operation::sum, comm_, stream_));
   }
 
  private:

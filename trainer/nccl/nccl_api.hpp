@@ -36,7 +36,7 @@ enum class Status : int {
   in_progress = 7,
 };
 
-enum class DataType : int { bytes = 0, fp16 = 6, fp32 = 7, bf16 = 9 };
+enum class DataType : int { bytes = 0, fp32 = 7 };
 enum class Operation : int { sum = 0 };
 
 /// As 2.18 has it; newer releases read `size` and take what is missing as unset.

@@ -226,7 +226,6 @@ GroupSetup join_group(const GroupOptions& options, const Library& library, Excha
                          .world_size = comm.world_size,
                          .shards = comm.shards,
                          .order = comm.order,
-                         .grad_comm = comm.grad_comm,
                          .arena_floats = comm.arena_floats};
   std::string verdict;
   if (comm.rank == 0) {

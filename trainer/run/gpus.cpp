@@ -45,10 +45,6 @@ void refuse_on_cpu(const Options& options, const std::string& why) {
         fmt::format("--precision=tf32 is for GPUs, but this worker trains on the CPU{}: take "
                     "--precision=fp32, or a GPU",
                     why));
-  if (options.grad_comm != Precision::fp32)
-    throw DataError(
-        fmt::format("--grad-comm={} is for GPUs, but this worker trains on the CPU{}: leave it out",
-                    to_string(options.grad_comm), why));
 }
 
 FoundGpu refused(const std::string& why) {
@@ -124,7 +120,6 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     chosen.gpu_workers = found.workers;
     chosen.deterministic = !options.no_deterministic;
     chosen.order = options.exact ? SumOrder::tree : SumOrder::chain;
-    chosen.grad_comm = options.grad_comm;
     chosen.warning = gpu_warning(options, environment);
     return chosen;
   }
@@ -151,13 +146,11 @@ std::string gpu_warning(const Options& options, const WorkerEnvironment& environ
 }
 
 std::string compute_text(const ChosenDevice& chosen, Precision precision, int world_size) {
-  std::string text = chosen.device->description(precision);
+  const std::string text = chosen.device->description(precision);
   if (!chosen.gpu) return text;
   if (chosen.order == SumOrder::tree) return text + ", exact";
   if (world_size == 1) return text;
-  text += fmt::format(", sums of {} workers", world_size);
-  if (chosen.grad_comm != Precision::fp32) text += " in " + to_string(chosen.grad_comm);
-  return text;
+  return text + fmt::format(", sums of {} workers", world_size);
 }
 
 CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions options,

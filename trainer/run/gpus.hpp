@@ -63,7 +63,6 @@ struct ChosenDevice {
   int gpu_workers = 1;       ///< of this machine, which have it
   bool deterministic = true;
   SumOrder order = SumOrder::tree;
-  Precision grad_comm = Precision::fp32;
   std::string name;        ///< "the CPU", "NVIDIA H200"
   std::string why_no_gpu;  ///< of the CPU, under --device=auto
   /// That --device=auto trains on the CPU though a GPU may be here, or that a GPU computes

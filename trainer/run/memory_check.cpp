@@ -100,7 +100,6 @@ std::uint64_t MemoryCheck::exchange_bytes(int shards) const {
                                   .shards = shards,
                                   .order = parts_.chosen.order,
                                   .arena_floats = parts_.graph.arena_size(),
-                                  .grad_comm = parts_.chosen.grad_comm,
                                   .on_phase = {}});
 }
 

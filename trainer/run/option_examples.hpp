@@ -63,7 +63,6 @@ inline std::vector<Term> option_examples() {
       {"--replicas", "ddprun train --parallel=dp --replicas=4"},
       {"--no-deterministic", "ddprun --nproc-per-node=gpu train --no-deterministic"},
       {"--exact", "ddprun --nproc-per-node=gpu train --exact"},
-      {"--grad-comm", "ddprun --nproc-per-node=gpu train --grad-comm=bf16"},
       {"--share-gpu", "ddprun --nproc-per-node=2 train --share-gpu"},
       {"--cuda-graph", "ddprun --nproc-per-node=gpu train --cuda-graph=off"},
       {"--local-rank", "ddprun train --local-rank=0"},

@@ -124,7 +124,8 @@ inline constexpr std::array kNotNeeded = {
               "multiprocessing-distributed"},
     NotNeeded{"train trains unless --eval is given", "do-train|train"},
     NotNeeded{"samples are drawn in another order in each epoch", "shuffle"},
-    // An option of versions before 0.2.
+    // Options of earlier versions.
+    NotNeeded{"gradients of several workers are always added up in fp32", "grad-comm"},
     NotNeeded{"a first line that calls its second column label is left out of a TSV file",
               "tsv-header"},
 };

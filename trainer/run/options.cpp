@@ -21,14 +21,6 @@
 
 namespace ddprun::trainer {
 
-/// Of --grad-comm: the types that gradients are sent in.
-enum class SentType { fp32, bf16, fp16 };
-
-constexpr auto words_for(SentType) {
-  using enum SentType;
-  return std::array{Word{fp32, "fp32"}, Word{bf16, "bf16"}, Word{fp16, "fp16"}};
-}
-
 constexpr auto words_for(DeviceKind) {
   using enum DeviceKind;
   return std::array{Word{automatic, "auto"}, Word{cpu, "cpu"}, Word{cuda, "cuda"}};
@@ -65,7 +57,6 @@ struct Texts {
   OptimizerTexts optimizer;
   std::string checkpoint_every = "auto";
   std::string keep = "2";
-  SentType grad_comm = SentType::fp32;
   std::optional<std::string> resume_from;
 };
 
@@ -94,7 +85,7 @@ void add_batch_options(CommandLine& line, Options& options) {
               "not with --shards");
 }
 
-void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
+void add_machine_options(CommandLine& line, Options& options) {
   line.group("Machine");
   line.choice("--device", options.device,
               "Where to train: auto takes the GPU of LOCAL_RANK where there is one that can be "
@@ -113,9 +104,6 @@ void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
   line.flag("--exact", options.exact,
             "On GPUs: the same bits for any number of workers, as on CPUs; takes more memory and "
             "is slower");
-  line.choice("--grad-comm", texts.grad_comm,
-              "On GPUs: number format in which workers add up their gradients; running statistics "
-              "stay fp32");
   line.flag("--share-gpu", options.share_gpu,
             "Several workers may use one GPU: for tests, as they wait for each other");
   line.choice("--cuda-graph", options.cuda_graph,
@@ -227,9 +215,6 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
           {"--exact", options.device != DeviceKind::cpu,
            is_dp ? "a GPU, but --parallel dp trains on the CPU, which is exact"
                  : "a GPU, but --device is cpu, which is exact"},
-          {"--grad-comm", options.device != DeviceKind::cpu, a_gpu},
-          {"--grad-comm", !options.exact || options.grad_comm == Precision::fp32,
-           "to be without --exact, which adds up floats"},
           {"--share-gpu", options.device != DeviceKind::cpu, a_gpu},
           {"--cuda-graph", options.device != DeviceKind::cpu, a_gpu},
           {"--replicas", is_dp, "--parallel dp"},
@@ -256,11 +241,6 @@ int parse_keep(const std::string& text) {
   const auto count = number_in<int>(text);
   if (count && *count >= 1 && *count <= kManyMax) return *count;
   throw DataError(fmt::format("--keep {}: must be all, or a number from 1 to {}", text, kManyMax));
-}
-
-Precision precision_of(SentType type) {
-  if (type == SentType::fp32) return Precision::fp32;
-  return type == SentType::bf16 ? Precision::bf16 : Precision::fp16;
 }
 
 void use_resume_from(const Texts& texts, Options& options) {
@@ -312,7 +292,6 @@ void convert(const Texts& texts, const std::vector<std::string>& given, Options&
   convert_optimizer(texts.optimizer, options);
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
   options.keep = parse_keep(texts.keep);
-  options.grad_comm = precision_of(texts.grad_comm);
   convert_parallel(options);
 }
 
@@ -355,7 +334,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   add_data_options(line, options, texts.data);
   add_batch_options(line, options);
   add_optimizer_options(line, options, texts.optimizer);
-  add_machine_options(line, options, texts);
+  add_machine_options(line, options);
   add_checkpoint_options(line, options, texts);
   add_other_names(line);
   if (auto end = line.parse(arguments))

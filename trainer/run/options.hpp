@@ -136,7 +136,6 @@ struct Options {
   bool share_gpu = false;
   bool exact = false;
   CudaGraph cuda_graph = CudaGraph::automatic;
-  Precision grad_comm = Precision::fp32;  ///< of gradients on their way between GPUs
   int threads_per_shard = 1;
   std::optional<int> lanes;
   double bucket_mb = 25;

@@ -21,7 +21,6 @@
 #include "trainer/run/run_checkpoints.hpp"
 #include "trainer/run/run_data.hpp"
 #include "trainer/run/run_folder.hpp"
-#include "trainer/run/statistic_ranges.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -195,8 +194,6 @@ bool WorkerRun::meet() {
                                               .shards = plan_.shards,
                                               .order = chosen_.order,
                                               .arena_floats = graph_->arena_size(),
-                                              .grad_comm = chosen_.grad_comm,
-                                              .statistics = statistic_ranges(graph_->parameters()),
                                               .group = rendezvous_->group(),
                                               .on_phase = {}},
                                              options_.comm_timeout, rendezvous_->exchange(),

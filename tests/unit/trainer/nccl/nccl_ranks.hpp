@@ -57,8 +57,6 @@ struct NcclGroupSettings {
   int shards = 2;
   std::size_t arena_floats = 0;
   SumOrder order = SumOrder::tree;
-  Precision grad_comm = Precision::fp32;
-  std::vector<Range> statistics = {};
   std::uint64_t seed = 1;            ///< of the GPUs' schedules
   std::uint64_t forgotten_wait = 0;  ///< of rank 0's GPU
   std::uint64_t hangs_at = 0;        ///< of rank 0's GPU: see EmulatedGpuSettings
@@ -104,8 +102,6 @@ inline void run_nccl_group(const NcclGroupSettings& settings, Problems& problems
                                     .shards = settings.shards,
                                     .order = settings.order,
                                     .arena_floats = settings.arena_floats,
-                                    .grad_comm = settings.grad_comm,
-                                    .statistics = settings.statistics,
                                     .group = "comm/" + std::to_string(round),
                                     .on_phase = {},
                                     .device = device.get()};

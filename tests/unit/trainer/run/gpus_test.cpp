@@ -61,15 +61,6 @@ TEST_CASE(
   CHECK_THAT(choose_device({}, {}, faulty).warning, Contains("as cudaSetDevice failed"));
 }
 
-TEST_CASE("the option --grad-comm is refused where auto finds no GPU, with the reason") {
-  NoGpus none([] { return not_found("no NVIDIA driver was found", true); });
-  Options options;
-  options.grad_comm = Precision::bf16;
-  CHECK_THROWS_WITH(choose_device(options, {}, none),
-                    "--grad-comm=bf16 is for GPUs, but this worker trains on the CPU, as no NVIDIA "
-                    "driver was found: leave it out");
-}
-
 TEST_CASE("tf32 is refused where auto finds no GPU, with the reason and what to take") {
   NoGpus none([] { return not_found("no NVIDIA driver was found", true); });
   Options options;

@@ -48,7 +48,6 @@ TEST_CASE("words are converted to their values") {
   CHECK(options.schedule == ScheduleKind::step);
   CHECK(options.precision == Precision::bf16);
   CHECK(parse({"--precision=tf32"}).precision == Precision::tf32);
-  CHECK(parse({"--grad-comm=fp16"}).grad_comm == Precision::fp16);
   CHECK(options.resume == Resume::strict);
   CHECK(options.checkpoint_every.steps == 20);
   CHECK(options.comm_timeout == std::chrono::seconds(3));
@@ -191,7 +190,6 @@ TEST_CASE("the man page and all completions of train name every option of its he
   for (const auto option : options_of("train")) known.insert("--" + std::string(option));
   CHECK(names == known);
   CHECK_THAT(bash, Contains("--precision) words=\"fp32 tf32 bf16 fp16\""));
-  CHECK_THAT(bash, Contains("--grad-comm) words=\"fp32 bf16 fp16\""));
   CHECK_THAT(bash, Contains("--out) COMPREPLY=($(compgen -d"));
   CHECK_THAT(refused({"--completion=elvish"}).text,
              Contains("must be one of bash, zsh, fish, tcsh"));
@@ -296,9 +294,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--size", "base"}, "--size needs --model textclf"},
       {{"--precision=tf32", "--device=cpu"},
        "--precision needs a GPU for tf32, but --device is cpu: take fp32, or a GPU"},
-      {{"--grad-comm=tf32"}, "--grad-comm: must be one of fp32, bf16, fp16, not tf32"},
-      {{"--grad-comm=bf16", "--device=cpu"}, "--grad-comm needs a GPU, but --device is cpu"},
-      {{"--grad-comm=fp16", "--exact"}, "--grad-comm needs to be without --exact"},
+      {{"--grad-comm=bf16"}, "leave it out: gradients of several workers are always added up in"},
       {{"--mask-threshold=9"}, "--mask-threshold needs --data FOLDER with images/ and masks/"},
       {{"--model=unet16", "--holdout=0.1"}, "--holdout needs --data FOLDER with images/"},
       {{"--model=unet16", "--data=set", "--holdout=2"}, "--holdout: must be a number from 0 to 1"},
