@@ -41,10 +41,9 @@ constexpr std::array kPrograms = {
         "accumulate|optimizer|lr|scale-lr|momentum|nesterov|betas|eps|weight-decay|decay|"
         "grad-clip|schedule|step-epochs|step-factor|plateau-on|plateau-patience|plateau-factor|"
         "warmup|precision|loss-scale|seed|device|parallel|replicas|no-deterministic|exact|"
-        "share-gpu|local-rank|"
-        "cuda-graph|threads-per-shard|lanes|bucket-mb|comm-timeout|rendezvous-timeout|out|"
-        "resume|eval|resume-from|checkpoint-every|best|keep|log-every|tensorboard|json|quiet|"
-        "inject-overflow-at"},
+        "local-rank|cuda-graph|threads-per-shard|lanes|bucket-mb|comm-timeout|rendezvous-timeout|"
+        "out|"
+        "resume|eval|resume-from|checkpoint-every|best|keep|log-every|tensorboard|json|quiet"},
     ProgramOptions{
         "rdzvd",
         "listen|listen-timeout|allow-uid|secret-file|secret-dir|tls|tls-cert|tls-key|tls-ca|state-"

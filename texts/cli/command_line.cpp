@@ -24,6 +24,8 @@ std::string with_dashes(const std::string& argument) {
   return result;
 }
 
+bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
+
 OptionText option_text(const CLI::Option& option) {
   OptionText text;
   for (const auto& name : option.get_lnames()) text.names.push_back("--" + name);
@@ -140,6 +142,7 @@ void CommandLine::add_own_options() {
 ProgramText CommandLine::texts() const {
   ProgramText program = program_;
   for (const CLI::Option* option : app_.get_options()) {
+    if (is_hidden(*option)) continue;
     program.options.push_back(option_text(*option));
     OptionText& text = program.options.back();
     if (option == app_.get_help_ptr()) {
@@ -155,7 +158,9 @@ ProgramText CommandLine::texts() const {
 
 std::vector<std::string> CommandLine::given() const {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app_.parse_order()) names.push_back(option->get_name());
+  // get_name() of an option without a group is empty.
+  for (const CLI::Option* option : app_.parse_order())
+    names.push_back("--" + option->get_lnames().front());
   return names;
 }
 
@@ -189,6 +194,7 @@ CommandLineEnd CommandLine::unknown(const std::string& name, std::string value) 
     return wrong(fmt::format("unknown option {}; leave it out: {}", name, found->second));
   std::vector<std::string> known;
   for (const CLI::Option* option : app_.get_options()) {
+    if (is_hidden(*option)) continue;
     const auto& names = option->get_lnames();
     known.insert(known.end(), names.begin(), names.end());
   }

@@ -34,7 +34,8 @@ class CommandLine {
   /// `program` without its options. `help_command` is what shows the help: `ddprun train --help`.
   CommandLine(ProgramText program, std::string help_command, std::function<std::string()> version);
 
-  /// The options that are added next belong to it.
+  /// The options that are added next belong to it. Those of the group "" are in no text: they are
+  /// for our own tests.
   void group(std::string title) { group_ = std::move(title); }
 
   /// A number or a text is the default, and shown. Values must outlive `parse`.

@@ -61,7 +61,7 @@ GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request) {
   if (!has_own && !request.shares && static_cast<std::size_t>(request.local_world_size) > count)
     return refuse(
         fmt::format("{} on this machine, but {} visible to them{}: start at most one "
-                    "worker for each GPU (--nproc-per-node=gpu), or share them (--share-gpu)",
+                    "worker for each GPU (--nproc-per-node=gpu)",
                     counted(static_cast<std::size_t>(request.local_world_size), "worker"),
                     count == 1 ? "1 GPU is" : fmt::format("{} GPUs are", count), visible));
   int number = has_own ? 0 : request.local_rank;

@@ -14,7 +14,7 @@ struct GpuRequest {
   int local_world_size = 1;
   std::optional<std::string> visible = {};  ///< CUDA_VISIBLE_DEVICES; none: not set
   std::string newer_type = {};  ///< a --precision of compute capability 8.0 or above: bf16, tf32
-  bool shares = false;          ///< --share-gpu: several workers may have the same
+  bool shares = false;          ///< several workers may have the same: for tests
 };
 
 /// Whether CUDA_VISIBLE_DEVICES hides every GPU, so that none is used: it is empty, or its first

@@ -55,8 +55,7 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
                      read(fields, "nccl", one.version) && read(fields, "world", one.world_size) &&
                      read(fields, "shards", one.shards) && read(fields, "order", order) &&
                      read(fields, "floats", one.arena_floats);
-  if (!whole || one.process.pid <= 0 || order < 0 || order > 1)
-    return std::nullopt;
+  if (!whole || one.process.pid <= 0 || order < 0 || order > 1) return std::nullopt;
   one.order = static_cast<SumOrder>(order);
   return one;
 }
@@ -91,7 +90,7 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
     if (!is_new && !shares_gpus) {
       return fmt::format(
           "ranks {} and {} on {} have the same GPU ({}): start at most one worker for each GPU "
-          "(--nproc-per-node=gpu), or share them (--share-gpu)",
+          "(--nproc-per-node=gpu)",
           other->second, rank, one.host, one.gpu);
     }
     if (shares_gpus || one.card.empty()) continue;
@@ -102,7 +101,7 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
           "ranks {} and {} on {} have MIG slices of one GPU ({} and {}, PCI {}), which NCCL does "
           "not "
           "connect: start one worker for each card, on its largest slice or with MIG switched off "
-          "(nvidia-smi -mig 0), or try --share-gpu",
+          "(nvidia-smi -mig 0)",
           beside->second, rank, one.host, ranks[beside->second].gpu, one.gpu, one.card);
     }
   }

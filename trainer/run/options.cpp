@@ -104,8 +104,6 @@ void add_machine_options(CommandLine& line, Options& options) {
   line.flag("--exact", options.exact,
             "On GPUs: the same bits for any number of workers, as on CPUs; takes more memory and "
             "is slower");
-  line.flag("--share-gpu", options.share_gpu,
-            "Several workers may use one GPU: for tests, as they wait for each other");
   line.choice("--cuda-graph", options.cuda_graph,
               "On a GPU: give it a step as a few CUDA graphs, not as hundreds of launches, where "
               "they can be captured");
@@ -159,9 +157,14 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
             "Write an event file for TensorBoard beside metrics.jsonl: the same figures as curves");
   line.flag("--json", options.json, "JSON lines on stdout instead of text");
   line.flag("--quiet", options.quiet, "Only the final table");
-  line.group("Testing");
+}
+
+/// They are no promise to users, so no help and no page has them.
+void add_test_options(CommandLine& line, Options& options) {
+  line.group("");
+  line.flag("--share-gpu", options.share_gpu, "Several workers may use one GPU");
   line.number("--inject-overflow-at", options.inject_overflow_at, 0, kStepsMax, "STEP",
-              "For tests of --precision fp16: make the gradients of this step infinite");
+              "With --precision fp16: make the gradients of this step infinite");
 }
 
 bool contains(const std::vector<std::string>& given, const char* option) {
@@ -336,6 +339,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   add_optimizer_options(line, options, texts.optimizer);
   add_machine_options(line, options);
   add_checkpoint_options(line, options, texts);
+  add_test_options(line, options);
   add_other_names(line);
   if (auto end = line.parse(arguments))
     return EarlyExit{end->wrong ? kExitUsage : kExitSuccess, std::move(end->text)};

@@ -40,7 +40,7 @@ TEST_CASE("a worker that alone sees its GPU has that one, whatever its LOCAL_RAN
 
 TEST_CASE("more workers than visible GPUs are refused, and a LOCAL_RANK without a GPU") {
   CHECK_THAT(choose_gpu(driver_with(2), worker(0, 4, "0,1")).why_not,
-             Contains("4 workers") && Contains("2 GPUs are visible") && Contains("--share-gpu") &&
+             Contains("4 workers") && Contains("2 GPUs are visible") &&
                  Contains("CUDA_VISIBLE_DEVICES=0,1") && Contains("--nproc-per-node"));
   CHECK_THAT(choose_gpu(driver_with(1), worker(0, 2)).why_not, Contains("1 GPU is visible"));
   CHECK_THAT(choose_gpu(driver_with(2), worker(2, 1)).why_not,

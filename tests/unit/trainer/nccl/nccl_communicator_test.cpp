@@ -130,11 +130,8 @@ TEST_CASE("the memory that sums take of a GPU is known beforehand") {
   const SumOrder order = GENERATE(SumOrder::tree, SumOrder::chain);
   Problems problems;
   run_nccl_group(
-      {.world_size = world,
-       .shards = shards,
-       .arena_floats = floats,
-       .order = order},
-      problems, [&](NcclRank& one) {
+      {.world_size = world, .shards = shards, .arena_floats = floats, .order = order}, problems,
+      [&](NcclRank& one) {
         problems.expect(one.communicator.barrier(soon()).ok(), one, "barrier failed");
         const int rank = one.communicator.rank();
         const auto slots = local_nodes(shards, shard_run(shards, world, rank), order).size();

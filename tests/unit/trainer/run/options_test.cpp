@@ -195,6 +195,17 @@ TEST_CASE("the man page and all completions of train name every option of its he
              Contains("must be one of bash, zsh, fish, tcsh"));
 }
 
+TEST_CASE("options for our own tests are in no text and are not suggested") {
+  CHECK(parse({"--share-gpu", "--device=cuda"}).share_gpu);
+  CHECK(parse({"--precision=fp16", "--inject-overflow-at=3"}).inject_overflow_at == 3);
+  for (const char* text : {"--help", "--man", "--completion=bash", "--completion=fish"}) {
+    INFO(text);
+    CHECK_THAT(refused({text}).text, !Contains("share-gpu") && !Contains("share\\-gpu") &&
+                                         !Contains("inject-overflow") && !Contains("overflow\\-at"));
+  }
+  CHECK_THAT(refused({"--share-gpus"}).text, !Contains("did you mean"));
+}
+
 TEST_CASE("an unknown option suggests the nearest") {
   const EarlyExit exit = refused({"--epoch=3"});
   CHECK(exit.code == 2);
