@@ -1,5 +1,7 @@
 #include "base/duration.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -55,6 +57,14 @@ std::optional<std::uint64_t> parse_byte_count(std::string_view text) {
   if (!number || *number < 1 || *number > (std::numeric_limits<std::int64_t>::max() >> shift))
     return std::nullopt;
   return static_cast<std::uint64_t>(*number) << shift;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  const auto count = static_cast<double>(bytes);
+  if (count < 1e6) return fmt::format("{:.0f} kB", count / 1e3);
+  if (count < 1e9) return fmt::format("{:.0f} MB", count / 1e6);
+  if (count < 1e12) return fmt::format("{:.2f} GB", count / 1e9);
+  return fmt::format("{:.2f} TB", count / 1e12);
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace ddprun {
@@ -26,5 +27,8 @@ inline constexpr std::string_view kByteCountExamples = "as in 500000, 64K, 100M 
 /// A whole number from 1 on, perhaps with K, M or G behind it in any case: powers of 1024. Blanks
 /// may stand around it. None: the text has another form, or is above 2^63 - 1.
 std::optional<std::uint64_t> parse_byte_count(std::string_view text);
+
+/// "1.25 GB", in powers of 1000.
+std::string bytes_text(std::uint64_t bytes);
 
 }  // namespace ddprun

@@ -1,9 +1,12 @@
 #include "trainer/run/environment.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
+#include <thread>
 
 #include "base/number_in.hpp"
 #include "proto/environment_names.hpp"
@@ -80,6 +83,12 @@ WorkerEnvironment read_environment(const VariableLookup& lookup) {
   result.forces_tf32 = text_of(lookup, kTf32Override) == "1";
   result.forbids_tf32 = text_of(lookup, kTf32Override) == "0";
   return result;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 }  // namespace ddprun::trainer

@@ -36,6 +36,9 @@ struct WorkerEnvironment {
   [[nodiscard]] bool restarted() const { return restart_count > 0 || round > 0; }
 };
 
+/// Cores that this process may use.
+int usable_cores();
+
 /// Gives the value of a variable, or null.
 using VariableLookup = std::function<const char*(const char*)>;
 

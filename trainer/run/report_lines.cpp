@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/duration.hpp"
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
 
@@ -38,6 +39,35 @@ Json json_of(const DataParallelFigures& figures) {
   json["replica_peak_bytes"] = figures.peak_bytes;
   json["excess_bytes"] = static_cast<std::int64_t>(figures.excess_bytes());
   return json;
+}
+
+/// One of the two, by rank.
+std::vector<std::uint64_t> peaks_of(const std::vector<PeakMemory>& all,
+                                    std::uint64_t PeakMemory::*which) {
+  std::vector<std::uint64_t> bytes;
+  for (const PeakMemory& one : all) bytes.push_back(one.*which);
+  return bytes;
+}
+
+std::string range_text(const std::vector<std::uint64_t>& bytes) {
+  const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+  const std::string from = bytes_text(*least);
+  const std::string to = bytes_text(*most);
+  return from == to ? to : fmt::format("{} to {}", from, to);
+}
+
+/// Two or three lines, for terminals of 60 columns. `replicas`: of one worker with --parallel=dp,
+/// which are counted together.
+std::string peak_memory_text(const std::vector<PeakMemory>& all, std::size_t replicas) {
+  std::string of_each = all.size() > 1 ? " of each worker" : "";
+  if (replicas > 1) of_each = fmt::format(" of all {} replicas together", replicas);
+  std::string text = fmt::format("peak memory{}:\n", of_each);
+  text += fmt::format("  {} for weights, gradients, activations\n",
+                      range_text(peaks_of(all, &PeakMemory::device)));
+  const std::vector<std::uint64_t> processes = peaks_of(all, &PeakMemory::process);
+  const bool are_known = std::find(processes.begin(), processes.end(), 0U) == processes.end();
+  if (are_known) text += fmt::format("  {} of the process\n", range_text(processes));
+  return text;
 }
 
 /// A piece of a line, and how much it matters where the line is too long.

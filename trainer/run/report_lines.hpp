@@ -9,7 +9,6 @@
 
 #include "trainer/checkpoint/training_state.hpp"
 #include "trainer/run/data_parallel_figures.hpp"
-#include "trainer/run/peak_memory.hpp"
 #include "trainer/run/score.hpp"
 
 namespace ddprun::trainer {
@@ -49,6 +48,14 @@ struct EvaluationProgress {
   std::int64_t epochs = 0;
   double share = 0;         ///< of the held-out samples, done
   double seconds_left = 0;  ///< of the whole run
+};
+
+/// The most that one worker has taken, in bytes. Trivially copyable: ranks exchange it.
+struct PeakMemory {
+  /// Of its device: weights, gradients, moments, activations, with gradients that are in memory
+  /// shared with other workers.
+  std::uint64_t device = 0;
+  std::uint64_t process = 0;  ///< resident, of the host; 0: not known
 };
 
 /// How a run ended.

@@ -9,8 +9,6 @@
 #include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
-#include "trainer/run/memory_check.hpp"
-#include "trainer/run/memory_remedy.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -60,7 +58,8 @@ DataRequest request_of(const Options& options, int workers, const MachineMemory&
 
 TrainAndTest load_sets(const Options& options, int workers, const MachineMemory& there) {
   const auto check = [&](std::uint64_t bytes) {
-    const std::string why = why_data_too_large(bytes, workers, there, memory_choices(options, 1));
+    const std::string why =
+        why_too_large({.data = bytes}, workers, there, "memory for the data sets");
     if (!why.empty()) throw DataError(why);
   };
   const DataRequest request = request_of(options, workers, there);

@@ -4,9 +4,9 @@
 #include "trainer/data/load.hpp"
 #include "trainer/data/sample_reader.hpp"
 #include "trainer/model/graph.hpp"
-#include "trainer/run/machine_memory.hpp"
 #include "trainer/run/options.hpp"
 #include "trainer/run/plan.hpp"
+#include "trainer/run/run_memory.hpp"
 
 namespace ddprun::trainer {
 

@@ -46,8 +46,11 @@ class StoredSet {
 /// Those of a run's sets that stay on its device.
 class StoredSets {
  public:
-  /// Of a GPU's memory that the run leaves free, sets may take one part in so many.
-  static constexpr std::uint64_t kShareOfFree = 8;
+  /// What sets may take of a GPU's `free` memory beside a run that takes `taken`: an eighth of what
+  /// that leaves.
+  static std::uint64_t bytes_most(std::uint64_t free, std::uint64_t taken) {
+    return free <= taken ? 0 : (free - taken) / 8;
+  }
 
   /// Chooses one of `sets` after the other, as far as they are in the host's memory and fit into
   /// `bytes_most`. They outlive this.

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "base/duration.hpp"
+#include "base/small_file.hpp"
+#include "base/small_file.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/exit_codes.hpp"
@@ -213,9 +215,10 @@ void TrainLoop::warn_of_step() {
 }
 
 PeakMemory TrainLoop::memory_so_far() const {
-  PeakMemory memory = peak_memory(parts_.device, parts_.communicator);
-  memory.device += step_->further_peak_bytes();
-  return memory;
+  const std::string rows = read_small_file("/proc/self/status").value_or("");
+  return {.device = parts_.device.peak_bytes() + parts_.communicator.shared_arena_bytes() +
+                    step_->further_peak_bytes(),
+          .process = counter_in(rows, "VmHWM:").value_or(0) * 1024};
 }
 
 bool TrainLoop::evaluate(Counters& total) {

@@ -15,7 +15,6 @@
 #include "trainer/run/checkpoint_keeper.hpp"
 #include "trainer/run/epoch_samples.hpp"
 #include "trainer/run/pace.hpp"
-#include "trainer/run/peak_memory.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/progress.hpp"
 #include "trainer/run/rank_weights.hpp"

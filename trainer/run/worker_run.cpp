@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/latest_link.hpp"
 #include "base/printable.hpp"
 #include "base/time_stamp.hpp"
@@ -16,8 +17,6 @@
 #include "trainer/run/evaluation_arguments.hpp"
 #include "trainer/run/evaluation_run.hpp"
 #include "trainer/run/exit_codes.hpp"
-#include "trainer/run/gpu_memory.hpp"
-#include "trainer/run/memory_remedy.hpp"
 #include "trainer/run/run_checkpoints.hpp"
 #include "trainer/run/run_data.hpp"
 #include "trainer/run/run_folder.hpp"
@@ -47,7 +46,6 @@ bool is_there(const std::filesystem::path& path) {
 WorkerRun::WorkerRun(const ChosenDevice& chosen, const Options& options,
                      const WorkerEnvironment& environment, StopSignals& stop)
     : chosen_(chosen), options_(options), environment_(environment), stop_(stop) {
-  memory_.choices = memory_choices(options, options.batch.value_or(1));
   stop_.set_clean_up([this] { directory_.reset(); });
 }
 
@@ -79,12 +77,15 @@ void WorkerRun::load() {
                        .size = options_.size,
                        .normal_init = options_.normal_init});
   check_sets(sets_, *graph_);
-  memory_check_.emplace(MemoryCheck::Parts{.options = options_,
-                                           .environment = environment_,
-                                           .graph = *graph_,
-                                           .sets = sets_,
-                                           .chosen = chosen_,
-                                           .there = there_});
+}
+
+MemoryParts WorkerRun::memory_parts() const {
+  return {.options = options_,
+          .environment = environment_,
+          .graph = *graph_,
+          .sets = sets_,
+          .chosen = chosen_,
+          .there = there_};
 }
 
 void WorkerRun::make_directory() {
@@ -147,7 +148,9 @@ void WorkerRun::find_starting_point() {
         "rounded to bf16, and a step takes as long as in fp32");
   // Part of what tells whether a checkpoint is of this run.
   if (options_.init_from) {
-    memory_check_->before_weights(data_, states_in(out_));
+    // Which checkpoint the run goes on from depends on the weights, and V on the checkpoint.
+    if (states_in(out_).empty())
+      checked_memory(memory_parts(), make_plan(options_, environment_, data_, std::nullopt), false);
     parameters_ = FloatBuffer(graph_->arena_size());
     initial_ = initialize_weights(options_, *graph_, parameters_.span());
   }
@@ -158,7 +161,7 @@ void WorkerRun::find_starting_point() {
   start_ = find_start(
       options_, environment_, data_, out_, make_layout(options_, *graph_, sets_, *preparation_),
       compute_text(chosen_, options_.precision, environment_.world_size),
-      [&](const TrainPlan& plan) { memory_check_->before_checkpoint(plan); }, *report_);
+      [&](const TrainPlan& plan) { checked_memory(memory_parts(), plan, true); }, *report_);
   if (start_.snapshot) parameters_ = {};
 }
 
@@ -181,9 +184,15 @@ bool WorkerRun::agree_on_plan() {
     for (const std::string& line :
          advice_on(options_, environment_, plan_, chosen_.gpu ? kNoCores : usable_cores()))
       report_->warning(line);
-  memory_ = memory_check_->before_training(plan_, start_.snapshot.has_value(), *report_);
-  stored_ = memory_check_->sets_that_stay(plan_, memory_);
-  memory_.samples = stored_.bytes();
+  memory_ = checked_memory(memory_parts(), plan_, start_.snapshot.has_value());
+  // A set that is read once is sent once either way.
+  const bool reads_once = options_.eval || plan_.last_step <= plan_.steps_per_epoch;
+  if (chosen_.gpu && !reads_once)
+    stored_.choose({sets_.train.get(), sets_.test.get()},
+                   StoredSets::bytes_most(
+                       chosen_.gpu->free_memory() / static_cast<std::uint64_t>(chosen_.gpu_workers),
+                       memory_.on_gpu()));
+  memory_.stored = stored_.bytes();
   return true;
 }
 
@@ -349,6 +358,13 @@ std::string WorkerRun::replicas_text() const {
   return fmt::format(" with {} replica{} (dp)", plan_.replicas, plan_.replicas == 1 ? "" : "s");
 }
 
+std::string WorkerRun::memory_text() const {
+  if (!chosen_.gpu) return bytes_text(memory_.total());
+  const std::string text = bytes_text(memory_.on_gpu() + memory_.stored) + " of the GPU";
+  if (memory_.stored == 0) return text;
+  return text + fmt::format(" ({} of it for data sets)", bytes_text(memory_.stored));
+}
+
 /// What this run sets out to do.
 std::string WorkerRun::start_text() const {
   if (start_.snapshot && start_.snapshot->state.step >= plan_.last_step &&
@@ -371,8 +387,7 @@ std::string WorkerRun::start_text() const {
       "training on {} ({} samples{}), {} worker{}{} on {}{}, V={}, b={}, memory {}, {}", data_.name,
       data_.samples, sets_.train->is_in_memory() ? "" : ", read anew in each epoch",
       environment_.world_size, environment_.world_size == 1 ? "" : "s", replicas_text(),
-      chosen_.name, sums_text_, plan_.shards, plan_.batch,
-      chosen_.gpu ? gpu_memory_text(memory_) : bytes_text(memory_.total()), from);
+      chosen_.name, sums_text_, plan_.shards, plan_.batch, memory_text(), from);
 }
 
 }  // namespace ddprun::trainer

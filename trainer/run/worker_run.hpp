@@ -18,12 +18,11 @@
 #include "trainer/run/environment.hpp"
 #include "trainer/run/gpus.hpp"
 #include "trainer/run/lanes.hpp"
-#include "trainer/run/machine_memory.hpp"
-#include "trainer/run/memory_check.hpp"
 #include "trainer/run/options.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/rendezvous.hpp"
 #include "trainer/run/report.hpp"
+#include "trainer/run/run_memory.hpp"
 #include "trainer/run/start.hpp"
 #include "trainer/run/stop_signals.hpp"
 #include "trainer/run/stored_sets.hpp"
@@ -70,6 +69,8 @@ class WorkerRun {
     return is_first() && (keeps_checkpoints() || !options_.out.empty());
   }
   [[nodiscard]] Device& device() const { return *chosen_.device; }
+  [[nodiscard]] MemoryParts memory_parts() const;
+  [[nodiscard]] std::string memory_text() const;
   [[nodiscard]] std::string text_of(const std::exception& error) const;
   [[nodiscard]] std::string replicas_text() const;
   [[nodiscard]] std::string start_text() const;
@@ -88,7 +89,6 @@ class WorkerRun {
   std::optional<Preparation> preparation_;
   std::map<std::string, std::string> evaluated_;  // --eval: metadata of the weights
   std::optional<Graph> graph_;
-  std::optional<MemoryCheck> memory_check_;
   std::filesystem::path out_;
   std::optional<RunDirectory> directory_;  // changed under the lock of stop_.hold_ends()
   std::optional<DirectoryLock> lock_;      // of `out_`, until the process ends

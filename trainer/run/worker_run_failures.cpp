@@ -1,23 +1,26 @@
 // How a run ends that failed.
 #include <fmt/format.h>
 
+#include "base/duration.hpp"
+#include "trainer/compute/buffer.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/failure_line.hpp"
-#include "trainer/run/gpu_memory.hpp"
 #include "trainer/run/worker_run.hpp"
 
 namespace ddprun::trainer {
 
 std::string WorkerRun::text_of(const std::exception& error) const {
   if (dynamic_cast<const cuda::OutOfGpuMemory*>(&error) != nullptr)
-    return out_of_memory_text(memory_, error.what());
-  const auto* const refused = dynamic_cast<const std::bad_alloc*>(&error);
-  if (refused == nullptr) return error.what();
+    return out_of_memory_text(fmt::format("out of GPU memory: {}", error.what()), memory_,
+                              memory_.on_gpu() + memory_.stored);
+  if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr) return error.what();
   constexpr const char* kWhen[] = {"while the data was loaded", "before training", "in training"};
+  std::string what = fmt::format("out of memory {}", kWhen[static_cast<int>(phase_)]);
+  if (const auto* const asked = dynamic_cast<const OutOfMemory*>(&error))
+    what += fmt::format(" ({} were asked for)", bytes_text(asked->bytes()));
   // What a GPU's run takes of the host's memory is not planned.
-  return out_of_memory_text(chosen_.gpu ? RunMemory{.choices = memory_.choices} : memory_, *refused,
-                            kWhen[static_cast<int>(phase_)], machine_memory());
+  return out_of_memory_text(what, memory_, chosen_.gpu ? 0 : memory_.total(), machine_memory());
 }
 
 int WorkerRun::failed(const std::exception& error) {

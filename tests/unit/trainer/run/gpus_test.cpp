@@ -2,10 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "trainer/cuda/graph_nodes.hpp"
 #include "trainer/error.hpp"
-#include "trainer/model/model.hpp"
-#include "trainer/run/gpu_memory.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -139,68 +136,6 @@ TEST_CASE("GPUs are asked for by rank, precision and determinism") {
   CHECK_THROWS_AS(choose_device(options, environment, gpus), DataError);  // as there is none
   CHECK((gpus.asked.tf32 && gpus.asked.request.newer_type == "tf32"));
   CHECK((gpus.asked.request.local_rank == 1 && gpus.asked.request.local_world_size == 2));
-}
-
-TEST_CASE("what sums receive and the buffers of inputs count as the GPU's memory") {
-  RunMemory planned{.arena = 1'000'000, .arenas = 3, .lane = 2'000'000, .lanes = 1};
-  planned.inputs = 500'000;
-  planned.exchange = 4'000'000;
-  CHECK(gpu_bytes(planned) == 9'500'000);
-  CHECK(gpu_memory_text(planned) == "10 MB of the GPU");
-  planned.rounded_weights = 500'000;
-  CHECK(gpu_bytes(planned) == 10'000'000);
-  CHECK_THAT(out_of_memory_text(planned, "x"),
-             Contains("2 MB for the samples of a shard, 500 kB for rounded weights, 4 MB for the "
-                      "exchange with other"));
-}
-
-TEST_CASE("CUDA graphs count as far as they are kept, but refuse no run") {
-  const Graph images = make_graph({.model = ModelName::lenet, .shape = {28, 28, 1}, .classes = 10});
-  const std::uint64_t one = graph_bytes(images, 0, 1);
-  // Whole shards and the last, smaller ones, in training and in evaluation.
-  const std::size_t nodes = cuda::graph_nodes(images);
-  CHECK(one == 3 * nodes * 10'000);
-  // From the second one on sums are added to.
-  CHECK(graph_bytes(images, 0, 2) == 5 * nodes * 10'000);
-  CHECK(graph_bytes(images, 0, 8) == graph_bytes(images, 0, 2));
-  const Graph texts = make_graph({.model = ModelName::textclf, .classes = 2, .vocabulary = 40});
-  CHECK(graph_bytes(texts, 100, 1) == 4 * graph_bytes(texts, 20, 1));
-  CHECK(graph_bytes(texts, 512, 8) <= 10'000 * Capture::kNodesMost);
-  // As captured_work.hpp says of the deepest models.
-  const Graph large = make_graph(
-      {.model = ModelName::textclf, .classes = 2, .vocabulary = 50'265, .size = TextSize::large});
-  CHECK(cuda::graph_nodes(large) == Approx(1300).epsilon(0.05));
-  const Graph masks = make_graph({.model = ModelName::unet_resnet101, .shape = {64, 64, 3}});
-  CHECK(cuda::graph_nodes(masks) == Approx(1500).epsilon(0.05));
-
-  const RunMemory planned{
-      .arena = 1'000'000, .arenas = 3, .lane = 2'000'000, .lanes = 1, .graphs = 3'000'000};
-  CHECK(gpu_memory_text(planned) == "8 MB of the GPU");
-  const cuda::GpuFacts gpu{.name = "GPU", .uuid = {}, .memory = 5'000'000, .libraries = {}};
-  CHECK(why_too_large(planned, gpu).empty());
-  CHECK_THAT(out_of_memory_text(planned, "x"), Contains(", about 3 MB for CUDA graphs, and CUDA"));
-}
-
-TEST_CASE("a plan is compared with the GPU's memory, without what is the host's") {
-  const RunMemory planned{.arena = 1'000'000,
-                          .arenas = 5,
-                          .lane = 6'000'000,
-                          .lanes = 1,
-                          .host_arenas = 2,
-                          .host_lane = 1'000'000,
-                          .choices = {.batch = 2}};
-  CHECK(gpu_bytes(planned) == 8'000'000);
-  cuda::GpuFacts gpu{.name = "NVIDIA H200", .uuid = {}, .memory = 8'000'000, .libraries = {}};
-  CHECK(why_too_large(planned, gpu).empty());
-  CHECK_THAT(why_too_large(planned, gpu, 2), Contains("the 2 workers on this GPU need 16 MB") &&
-                                                 Contains("each: ") && Contains("fewer workers"));
-  gpu.memory -= 1;
-  CHECK_THAT(why_too_large(planned, gpu), Contains("8 MB") && Contains("3 arenas of 1 MB") &&
-                                              Contains("5 MB for the samples") &&
-                                              Contains("NVIDIA H200 has") && Contains("--batch"));
-  CHECK_THAT(why_too_large(planned, gpu), !Contains("with other workers"));
-  CHECK_THAT(out_of_memory_text(planned, "7 bytes were asked for"),
-             Contains("out of GPU memory: 7 bytes were asked for") && Contains("3 arenas of 1 MB"));
 }
 
 }  // namespace

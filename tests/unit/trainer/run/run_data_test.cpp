@@ -11,7 +11,7 @@ namespace {
 
 TEST_CASE("image files may take half of a worker's share of the memory, or what is asked for") {
   Options options;
-  const MachineMemory machine{.most = 16'000, .available = 100};
+  const MachineMemory machine{.most = 16'000};
   CHECK(data_memory(options, 1, machine) == 8'000);
   CHECK(data_memory(options, 4, machine) == 2'000);
   CHECK(data_memory(options, 1, {.most = 16'000, .address_space = 6'000}) == 3'000);

@@ -1,29 +1,25 @@
 // What a run will need is known before it is allocated, and compared with what there is.
 #include "trainer/run/run_memory.hpp"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 
+#include "tests/support/temp_dir.hpp"
+#include "tests/unit/trainer/data/placed_set.hpp"
 #include "tests/unit/trainer/host/host_executor.hpp"
 #include "tests/unit/trainer/host/samples.hpp"
-#include "trainer/compute/buffer.hpp"
+#include "trainer/data/shapes.hpp"
+#include "trainer/error.hpp"
+#include "trainer/host/host_device.hpp"
 #include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 using Catch::Matchers::Contains;
-using Catch::Matchers::StartsWith;
 
 MemoryQuestion question(int batch) {
-  return {.executor = {.batch = batch}, .optimizer = {}, .train_batches = {batch}, .run = {0, 1}};
-}
-
-std::uint64_t largest_tensor(const Graph& graph) {
-  std::uint64_t largest = 0;
-  for (const Parameter& parameter : graph.parameters())
-    largest = std::max<std::uint64_t>(largest, parameter.count * sizeof(float));
-  return largest;
+  return {.executor = {.batch = batch}, .optimizer = {}, .train_batch = batch, .run = {0, 1}};
 }
 
 TEST_CASE(
@@ -31,7 +27,7 @@ TEST_CASE(
   const ImageShape shape{28, 28, 1};
   const Graph graph = make_graph({.model = ModelName::lenet, .shape = shape, .classes = 10});
   MemoryQuestion asked = question(8);
-  // As the set has them, before a crop.
+  // Their size in the set, before a crop.
   asked.stored = {.height = 30, .width = 31, .channels = 1};
   const RunMemory need = planned_memory(graph, test::host(), asked);
   test::HostExecutor executor(graph, 8);
@@ -42,212 +38,194 @@ TEST_CASE(
   executor.evaluate(samples.batch(), parameters);
   // Labels, the number of the shard, and samples with their windows on the host.
   const std::uint64_t beside = 9 * sizeof(std::int32_t) + 8 * (30 * 31 + 4 + sizeof(ImageWindow));
-  CHECK(need.lane == executor.bytes() + beside);
-  CHECK(need.inputs == 2 * need.host_lane);
-  CHECK(least_memory(graph, asked, Storage::fp32).lane <= need.lane);
+  CHECK(need.lane + need.samples == executor.bytes() + beside);
 
   GraphExecutor planned(graph, test::host(), {.batch = 8});
   planned.bytes_needed(8, 0);
   CHECK(planned.bytes() == 0);
 }
 
-TEST_CASE("the bytes of a batch that no machine holds are known at once") {
-  const Graph graph = make_graph({.model = ModelName::unet16, .shape = {448, 448, 3}});
-  const RunMemory need = least_memory(graph, question(1'000'000), Storage::fp32);
-  // The first two stages alone: 2 x 448 x 448 x 64 + 2 x 224 x 224 x 128 floats a sample.
-  CHECK(need.lane > std::uint64_t{1'000'000} * 4 * (2 * 448 * 448 * 64 + 2 * 224 * 224 * 128));
-}
-
 TEST_CASE("arenas are counted: moments, partial sums of several shards, copies for checkpoints") {
   const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
-  const auto arenas = [&](const MemoryQuestion& asked) {
-    return least_memory(graph, asked, Storage::fp32).arenas;
+  const auto need = [&](const MemoryQuestion& asked) {
+    return planned_memory(graph, test::host(), asked);
   };
   MemoryQuestion asked = question(1);
-  CHECK(arenas(asked) == 4);  // parameters, momentum, gradients; the values at the start
-  asked.optimizer.momentum = 0;
-  CHECK(arenas(asked) == 3);
+  CHECK(need(asked).arenas == 3);  // parameters, momentum, gradients
+  CHECK(need(asked).copies == 1);  // the values at the start
   asked.optimizer.kind = OptimizerKind::adamw;
-  CHECK(arenas(asked) == 5);
-  asked.keeps_checkpoints = true;
-  CHECK(arenas(asked) == 7);  // three copies instead
-  // The writer has a tensor in PyTorch's order beside them.
-  const RunMemory kept = least_memory(graph, asked, Storage::fp32);
-  CHECK(kept.buffers == largest_tensor(graph));
-  CHECK(kept.training() == 7 * kept.arena + kept.lane + kept.buffers);
-  // --eval counts the classes of a batch in each lane.
-  MemoryQuestion evaluated = question(3);
-  const std::uint64_t lane = least_memory(graph, evaluated, Storage::fp32).lane;
-  evaluated.counts_classes = true;
-  CHECK(least_memory(graph, evaluated, Storage::fp32).lane == lane + 3 * 2 * sizeof(float));
+  asked.has_copies = true;
+  CHECK(need(asked).arenas == 4);
+  CHECK(need(asked).copies == 3);
+  const RunMemory kept = need(asked);
+  CHECK(kept.total() == 7 * kept.arena + kept.lane + kept.samples);
   asked = question(1);
   asked.shards = 8;
   asked.run = {0, 8};
-  CHECK(arenas(asked) == 7);  // one of the eight shards' sum, three partial sums below it
+  CHECK(need(asked).arenas == 6);  // one of the eight shards' sum, three partial sums below it
   asked.lanes = 2;
-  CHECK(arenas(asked) == 8);
+  CHECK(need(asked).arenas == 7);
   asked.lanes = 1;
   asked.order = SumOrder::chain;
-  CHECK(arenas(asked) == 4);  // all shards are added in one
-  asked.run = {0, 1};
-  CHECK(arenas(asked) == 4);
+  CHECK(need(asked).arenas == 3);  // all shards are added in one
 }
 
-TEST_CASE(
-    "weights that layers read in half precision take half of the parameters, in each replica") {
+TEST_CASE("weights that layers read in half precision are planned, in each replica") {
   const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
-  const std::uint64_t parameters = graph.arena_size() * sizeof(float);
   MemoryQuestion asked = question(1);
-  asked.reads_checkpoint = true;
-  const auto need = [&](Storage storage) { return least_memory(graph, asked, storage); };
-  const auto beside_lanes = [&](Storage storage) {
-    const RunMemory all = need(storage);
-    return all.training() - all.lane * static_cast<std::uint64_t>(all.lanes) - all.gathered;
-  };
-  CHECK(beside_lanes(Storage::bf16) == beside_lanes(Storage::fp32) + parameters / 2);
-  CHECK(beside_lanes(Storage::rounded_to_bf16) == beside_lanes(Storage::fp32) + parameters);
-  CHECK(need(Storage::fp16).start() == need(Storage::fp32).start() + parameters / 2);
+  const auto others = [&] { return planned_memory(graph, test::host(), asked).others; };
+  CHECK(others() == 0);
+  asked.executor.precision = Precision::fp16;
+  const std::uint64_t once = others();
+  CHECK(once == graph.arena_size() * bytes_of(test::host().storage(Precision::fp16)));
   asked.replicas = asked.lanes = 3;
-  CHECK(beside_lanes(Storage::bf16) == beside_lanes(Storage::fp32) + 3 * parameters / 2);
-  CHECK(need(Storage::bf16).start() == need(Storage::fp32).start() + parameters / 2);
+  CHECK(others() > 3 * once);  // with gathered outputs
 }
 
-TEST_CASE("what is read at the start counts where it is more than what training takes") {
-  const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
-  const std::uint64_t largest = largest_tensor(graph);
-  MemoryQuestion asked = question(1);
-  asked.optimizer.kind = OptimizerKind::adamw;
-  const auto need = [&] { return least_memory(graph, asked, Storage::fp32); };
-  CHECK(need().start_arenas == 5);  // the learner's three, gradients, and the first values
-  CHECK(need().start_buffers == 0);
-  asked.reads_checkpoint = true;  // it, while the learner takes it over
-  CHECK(need().start_arenas == 7);
-  CHECK(need().arenas == 5);
-  CHECK(need().total() == std::max(need().start(), need().training()));
-  asked.shards = 4;  // of them three here: two nodes of the tree, with a sum of gradients each
-  asked.run = {0, 3};
-  CHECK(need().start_arenas == 8);
-  asked = question(1);
-  asked.optimizer.kind = OptimizerKind::adamw;
-  asked.reads_checkpoint = true;
-  asked.reads_weights = true;  // no more: the checkpoint takes their place
-  CHECK(need().start_arenas == 7);
-  CHECK(need().start_buffers == 0);
-  asked.reads_checkpoint = false;  // a tensor as in the file, and as floats
-  asked.optimizer = {};
-  asked.optimizer.momentum = 0;
-  const bool is_large = 2 * largest > 2 * need().arena;
-  CHECK(need().start_arenas == (is_large ? 1 : 3));
-  CHECK(need().start_buffers == (is_large ? 2 * largest : 0));
-  CHECK(least_memory(graph, of_other_worker(asked), Storage::fp32).start_arenas == 3);
-}
-
-TEST_CASE("a need before training is refused with what it is for") {
-  const RunMemory need{.arena = 100'000'000,
-                       .arenas = 4,
-                       .lane = 1'000'000,
-                       .start_arenas = 6,
-                       .start_buffers = 50'000'000};
-  CHECK(need.total() == 650'000'000);
-  CHECK(judge_memory(need, 0, 1, {.most = 500'000'000, .available = 500'000'000}).refusal ==
-        "this run needs 650 MB of memory before training (6 arenas of 100 MB for parameters, "
-        "gradients, moments and what is read of files, 50 MB for tensors on their way), but this "
-        "machine has "
-        "500 MB: use another --model");
-  // The others hold less than rank 0.
-  const MachineMemory there{.most = 1'000'000'000, .available = 1'000'000'000};
-  CHECK(judge_memory(need, 100'000'000, 4, there).refusal.empty());
-  CHECK_THAT(judge_memory(need, 120'000'000, 4, there).refusal,
-             Contains("the 4 workers here need 1.01 GB of memory before training (this one: 6"));
-}
-
-TEST_CASE("a need beyond the machine is refused, one beyond what is free is warned of") {
+TEST_CASE("a need beyond the machine is refused with both numbers and one remedy") {
   const RunMemory need{
-      .arena = 100'000'000, .arenas = 4, .lane = 800'000'000, .lanes = 2, .choices = {.batch = 2}};
+      .arena = 100'000'000, .arenas = 3, .copies = 1, .lane = 800'000'000, .lanes = 2};
   CHECK(need.total() == 2'000'000'000);
-  RunMemory half = need;
-  half.rounded_weights = 50'000'000;
-  CHECK(half.total() == 2'050'000'000);
-  CHECK_THAT(judge_memory(half, 0, 1, {.most = 1, .available = 1}).refusal,
-             Contains("of a shard, 50 MB for rounded weights), but"));
-  const auto judge = [&](std::uint64_t most, std::uint64_t available, int workers = 1) {
-    return judge_memory(need, need.total(), workers,
-                        {.most = most, .available = available, .is_cgroup = false});
-  };
-  CHECK(judge(4'000'000'000, 2'000'000'000).refusal.empty());
-  CHECK(judge(4'000'000'000, 2'000'000'000).warning.empty());
-  CHECK(judge(4'000'000'000, 1'999'999'999).refusal.empty());
-  CHECK(
-      judge(4'000'000'000, 1'900'000'000).warning ==
-      "this run needs 2.00 GB of memory (4 arenas of 100 MB for parameters and gradients, 2 lanes "
-      "of 800 MB for the samples of a shard), but this machine has 4.00 GB, of which 1.90 GB are "
-      "available now: use a smaller --batch, fewer --lanes, a smaller --image-shape or another "
-      "--model");
-  CHECK_THAT(
-      judge(1'500'000'000, 1'500'000'000).refusal,
-      Contains("needs 2.00 GB") && Contains("this machine has 1.50 GB: use a smaller --batch"));
-  CHECK_THAT(judge(7'000'000'000, 7'000'000'000, 4).refusal,
-             Contains("the 4 workers here need 8.00 GB of memory (this one: 4 arenas"));
-  CHECK_THAT(judge_memory(need, 0, 1, {.most = 1, .available = 1, .is_cgroup = true}).refusal,
-             Contains("the cgroup's limit is 0 kB"));
-  CHECK(judge_memory(need, 0, 1, {}).refusal.empty());  // unknown
+  CHECK(why_too_large(need, 1, {.most = 2'000'000'000}).empty());
+  CHECK(why_too_large(need, 1, MachineMemory{}).empty());  // unknown
+  CHECK(why_too_large(need, 1, {.most = 1'500'000'000}) ==
+        "this run needs 2.00 GB of memory, but this machine has 1.50 GB: use a smaller --batch");
+  CHECK(why_too_large(need, 4, {.most = 7'000'000'000, .is_cgroup = true}) ==
+        "the 4 workers here need 8.00 GB of memory, but the cgroup's limit is 7.00 GB: use a "
+        "smaller --batch");
+  const RunMemory large{.arena = 100'000'000, .arenas = 3, .copies = 2};
+  CHECK_THAT(why_too_large(large, 1, {.most = 1}), Contains("use a smaller --model"));
+  // The others have no copies for checkpoints.
+  CHECK(why_too_large(large, 2, {.most = 900'000'000}).empty());
+  CHECK_FALSE(why_too_large(large, 2, {.most = 899'999'999}).empty());
 }
 
-TEST_CASE("the data sets of all workers on a machine count") {
-  const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
-  MemoryQuestion asked = question(1);
-  const std::uint64_t without = least_memory(graph, asked, Storage::fp32).total();
-  asked.data = 1'000'000'000;
-  CHECK(least_memory(graph, asked, Storage::fp32).total() == without + 1'000'000'000);
-  CHECK(least_memory(graph, of_other_worker(asked), Storage::fp32).data == 1'000'000'000);
-  const RunMemory need{.data = 1'000'000'000, .arena = 100'000'000, .arenas = 1};
-  const MachineMemory there{.most = 4'300'000'000, .available = 4'300'000'000, .is_cgroup = true};
-  CHECK(judge_memory(need, need.total(), 3, there).refusal.empty());
-  CHECK_THAT(judge_memory(need, need.total(), 4, there).refusal,
-             Contains("the 4 workers here need 4.40 GB of memory (this one: 1 arena") &&
-                 Contains(", 1.00 GB for the data sets), but the cgroup's limit is 4.30 GB: "));
-}
-
-TEST_CASE("data sets that never fit are refused with the bytes of each worker") {
-  const MachineMemory cgroup{.most = 4'000'000'000, .available = 3'000'000'000, .is_cgroup = true};
-  CHECK(why_data_too_large(1'000'000'000, 4, cgroup, {}).empty());
-  CHECK(why_data_too_large(1'070'000'000, 4, cgroup, {.is_generated = true}) ==
-        "the 4 workers here need 4.28 GB of memory for the data sets (1.07 GB each), but the "
-        "cgroup's limit is 4.00 GB: use a smaller --image-shape or fewer workers on this machine");
-  CHECK(why_data_too_large(5'000'000'000, 1, {.most = 4'000'000'000, .available = 1}, {}) ==
-        "this run needs 5.00 GB of memory for the data sets, but this machine has 4.00 GB: use "
-        "fewer images or a smaller --image-shape");
-  CHECK_THAT(why_data_too_large(2'000'000, 1, {.address_space = 1'000'000},
-                                {.has_texts = true, .is_generated = true}),
-             Contains("but the limit of a process's address space (ulimit -v) is 1 MB: use fewer "
-                      "--sentences or a smaller --max-tokens"));
-  CHECK(why_data_too_large(2'000'000, 1, {}, {}).empty());  // unknown
+TEST_CASE("data sets that never fit are refused before they are loaded") {
+  CHECK(why_too_large({.data = 1'070'000'000}, 4, {.most = 4'000'000'000},
+                      "memory for the data sets") ==
+        "the 4 workers here need 4.28 GB of memory for the data sets, but this machine has 4.00 "
+        "GB: use fewer samples, or smaller ones (--image-shape, --max-tokens)");
 }
 
 TEST_CASE("a limit of the address space counts for each worker") {
   const RunMemory need{.arena = 100'000'000, .arenas = 4};
-  MachineMemory there{.most = 4'000'000'000, .available = 4'000'000'000};
+  MachineMemory there{.most = 4'000'000'000};
   there.address_space = 400'000'000;
-  CHECK(judge_memory(need, need.total(), 4, there).refusal.empty());
+  CHECK(why_too_large(need, 4, there).empty());
   there.address_space = 399'999'999;
-  CHECK_THAT(judge_memory(need, need.total(), 4, there).refusal,
-             Contains("a worker needs 400 MB of memory (4 arenas of 100 MB") &&
-                 Contains("), but the limit of a process's address space (ulimit -v) is 400 MB: "
-                          "raise it, or use "));
+  CHECK(why_too_large(need, 4, there) ==
+        "a worker needs 400 MB of memory, but the limit of a process's address space (ulimit -v) "
+        "is 400 MB: raise it, or use a smaller --model");
 }
 
-TEST_CASE("memory that the system refuses is reported with what was asked for, and the plan") {
+TEST_CASE("a plan is compared with the GPU's memory, without what is the host's") {
+  const RunMemory need{.arena = 1'000'000,
+                       .arenas = 3,
+                       .copies = 2,
+                       .lane = 4'000'000,
+                       .samples = 250'000,
+                       .others = 500'000};
+  CHECK(need.on_gpu() == 8'000'000);  // the two buffers in which samples arrive
+  cuda::GpuFacts gpu{.name = "NVIDIA H200", .uuid = {}, .memory = 8'000'000, .libraries = {}};
+  CHECK(why_too_large(need, 1, gpu).empty());
+  CHECK(why_too_large(need, 2, gpu) ==
+        "the 2 workers on this GPU need 16 MB of GPU memory, but NVIDIA H200 has 8 MB: use a "
+        "smaller --model");
+}
+
+TEST_CASE("memory that is refused is reported with what is planned, as far as that is known") {
   const RunMemory need{.arena = 100'000'000, .arenas = 4, .lane = 1'000'000};
-  CHECK_THAT(out_of_memory_text(need, OutOfMemory(151'000'000), "in training", {}),
-             StartsWith("out of memory in training (151 MB were asked for); this worker needs 401 "
-                        "MB (4 arenas of 100 MB") &&
-                 Contains("), and the program itself some more: use "));
-  CHECK_THAT(
-      out_of_memory_text(need, std::bad_alloc(), "before training", {.address_space = 500'000'000}),
-      StartsWith("out of memory before training; this worker needs 401 MB") &&
-          Contains(", but the limit of a process's address space (ulimit -v) is 500 MB: raise it"));
-  CHECK_THAT(out_of_memory_text({}, std::bad_alloc(), "while the data was loaded", {}),
-             StartsWith("out of memory while the data was loaded: "));
+  CHECK(out_of_memory_text("out of memory in training", need, need.total()) ==
+        "out of memory in training; this worker needs 401 MB, and the program and its libraries "
+        "some more: use a smaller --model");
+  CHECK_THAT(out_of_memory_text("out of memory", {}, 0, {.address_space = 500'000'000}),
+             Contains("out of memory, but the limit of a process's address space (ulimit -v) is "
+                      "500 MB: raise it, or use "));
+}
+
+TEST_CASE("a run is refused by its options and data, with images that are decoded ahead") {
+  constexpr ImageShape kShape{8, 8, 1};
+  Options options;
+  options.batch = 8;
+  options.shards = 3;
+  WorkerEnvironment environment;
+  const Graph graph = make_graph({.model = ModelName::lenet, .shape = kShape, .classes = 10});
+  const auto planned = [&](bool in_memory, const MachineMemory& there) {
+    TrainAndTest sets;
+    sets.train = std::make_unique<PlacedSet>(make_shapes(1, 0, 50, kShape), in_memory);
+    sets.test = std::make_unique<PlacedSet>(make_shapes(1, 50, 7, kShape), in_memory);
+    ChosenDevice chosen;
+    chosen.device = make_host_device();
+    const TrainPlan plan =
+        make_plan(options, environment, facts_of(*sets.train, *sets.test), std::nullopt);
+    return checked_memory({.options = options,
+                           .environment = environment,
+                           .graph = graph,
+                           .sets = sets,
+                           .chosen = chosen,
+                           .there = there},
+                          plan, false);
+  };
+  const std::uint64_t sets = 57 * (64 + sizeof(ImageLabel));
+  // Two steps of samples, and what each thread takes to make one (PlacedSet).
+  const std::uint64_t ahead = 2 * 3 * 8 * 64 + static_cast<std::uint64_t>(usable_cores()) * 1000;
+  const RunMemory need = planned(true, {});
+  CHECK(need.data == sets);
+  CHECK(planned(false, {}).data == sets + 2 * ahead);
+  CHECK_NOTHROW(planned(true, {.most = need.total()}));
+  CHECK_THROWS_AS(planned(true, {.most = need.total() - 1}), DataError);
+}
+
+struct FakeMachine {
+  ddprun::test::TempDir root;
+  FakeMachine() {
+    write("proc/meminfo", "MemTotal:  1000 kB\nMemFree:  1 kB\nSwapTotal:  50 kB\n");
+    write("proc/self/mountinfo",
+          "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
+          "36 30 0:33 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((root / name).parent_path());
+    std::ofstream(root / name) << text;
+  }
+  [[nodiscard]] MachineMemory read() const { return machine_memory(root.path()); }
+};
+
+TEST_CASE("without a cgroup the machine's memory and swap count") {
+  const MachineMemory memory = FakeMachine().read();
+  CHECK(memory.most == 1050 * 1024);
+  CHECK_FALSE(memory.is_cgroup);
+  const ddprun::test::TempDir nothing;
+  CHECK(machine_memory(nothing.path()).most == 0);
+}
+
+TEST_CASE("the least limit of our cgroups counts") {
+  const FakeMachine machine;
+  const std::string top = "sys/fs/cgroup/";
+  SECTION("version 2") {
+    machine.write("proc/self/cgroup", "0::/job/worker\n");
+    machine.write(top + "job/memory.max", "500000\n");
+    machine.write(top + "job/worker/memory.max", "max\n");
+  }
+  SECTION("version 1") {
+    machine.write("proc/self/cgroup", "3:cpu,cpuacct:/other\n5:memory:/job/worker\n0::/x\n");
+    machine.write(top + "memory/job/memory.limit_in_bytes", "500000\n");
+    machine.write(top + "memory/memory.limit_in_bytes", "9223372036854771712\n");
+  }
+  SECTION("version 1 beside version 2, where a container shows its own cgroup at the top") {
+    machine.write("proc/self/mountinfo",
+                  "31 23 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup rw\n"
+                  "36 30 0:33 /docker/1 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    machine.write("proc/self/cgroup", "5:memory:/docker/1\n0::/docker/1\n");
+    machine.write(top + "memory/memory.limit_in_bytes", "500000\n");
+  }
+  SECTION("in a container that sees the host's path, but only its own top") {
+    machine.write("proc/self/cgroup", "0::/host/docker/123\n");
+    machine.write(top + "memory.max", "500000\n");
+  }
+  const MachineMemory memory = machine.read();
+  CHECK(memory.most == 500000);
+  CHECK(memory.is_cgroup);
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "trainer/data/shapes.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/optim/learner.hpp"
-#include "trainer/run/gpu_memory.hpp"
 #include "trainer/run/shard_computer.hpp"
 
 namespace ddprun::trainer {
@@ -204,16 +203,9 @@ TEST_CASE("sets stay on the GPU as far as they fit, and are in memory") {
 }
 
 TEST_CASE("data sets get an eighth of what a run leaves of the GPU's free memory") {
-  const RunMemory planned{
-      .arena = 1'000'000, .arenas = 3, .lane = 2'000'000, .lanes = 1, .graphs = 1'000'000};
-  CHECK(samples_most(planned, 14'000'000, 1) == 1'000'000);
-  CHECK(samples_most(planned, 14'000'000, 2) == 125'000);
-  CHECK(samples_most(planned, 6'000'000, 1) == 0);
-  CHECK(samples_most(planned, 0, 1) == 0);
-  RunMemory with = planned;
-  with.samples = 2'000'000;
-  CHECK(gpu_memory_text(with) == "8 MB of the GPU (2 MB of it for data sets)");
-  CHECK_THAT(out_of_memory_text(with, "x"), Catch::Contains(", 2 MB for data sets, about 1 MB"));
+  CHECK(StoredSets::bytes_most(14'000'000, 6'000'000) == 1'000'000);
+  CHECK(StoredSets::bytes_most(6'000'000, 6'000'000) == 0);
+  CHECK(StoredSets::bytes_most(0, 6'000'000) == 0);
 }
 
 TEST_CASE("a sample beyond its set is refused before the GPU would read there") {
