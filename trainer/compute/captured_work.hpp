@@ -14,10 +14,9 @@ namespace ddprun::trainer {
 /// Whether a run captures its repeated work, for all of that together: the first failure ends it.
 class Capture {
  public:
-  /// A CUDA graph takes about 10 kB of the GPU's memory for each node.
-  static constexpr std::uint64_t kBytesPerNode = 10'000;
-  /// So all graphs of a worker take up to about 160 MB, about as much as CUDA itself.
-  /// A kind of shard has some 1500 nodes of a U-Net over a ResNet-101, 1300 of textclf large.
+  /// A CUDA graph takes about 10 kB of the GPU's memory for each node, so all graphs of a worker
+  /// take up to about 160 MB, about as much as CUDA itself. A kind of shard has some 1500 nodes of
+  /// a U-Net over a ResNet-101, 1300 of textclf large.
   static constexpr std::size_t kNodesMost = 16'384;
 
   /// Captures work of the device, which outlives this, if that can capture. Once `nodes_most` nodes

@@ -34,7 +34,6 @@ struct StepsDone {
   std::uint64_t calls_first = 0;  ///< of the host, in the first step
   std::uint64_t calls_last = 0;   ///< in the one before the last, which has a smaller batch
   std::size_t graphs = 0;
-  std::size_t nodes = 0;  ///< in them
 
   friend bool operator==(const StepsDone& a, const StepsDone& b) {
     return a.weights == b.weights && a.counters == b.counters && a.skipped == b.skipped;
@@ -117,7 +116,6 @@ inline StepsDone run_steps(EmulatedGpu& gpu, Device& device, Communicator& commu
   learner.copy_out(0, done.weights);
   done.skipped = learner.step_state().skipped;
   done.graphs = gpu.graphs();
-  done.nodes = gpu.graph_nodes();
   return done;
 }
 

@@ -9,7 +9,6 @@
 #include "tests/unit/trainer/host/delegating_device.hpp"
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/cuda/cuda_device.hpp"
-#include "trainer/cuda/graph_nodes.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -162,7 +161,6 @@ TEST_CASE("shards of too many kinds are computed without graphs, and have the sa
 struct Evaluated {
   Counters counters;
   std::size_t graphs = 0;
-  std::size_t nodes = 0;         ///< in them
   std::uint64_t calls_last = 0;  ///< of the host, for the last four samples
 };
 Evaluated evaluate(const Shards& data, bool captures, std::uint64_t seed = 1) {
@@ -191,7 +189,6 @@ Evaluated evaluate(const Shards& data, bool captures, std::uint64_t seed = 1) {
   device->copy_out(counters.data(), std::as_writable_bytes(std::span(&done.counters, 1)));
   CHECK(capture.take_failure().empty());
   done.graphs = gpu.graphs();
-  done.nodes = gpu.graph_nodes();
   return done;
 }
 
@@ -206,28 +203,10 @@ TEST_CASE("captured evaluations have the bits of others, with one graph for each
       const Evaluated with = evaluate(data, true, seed);
       CHECK(with.counters == without.counters);
       CHECK(with.graphs == 2);
-      // graph_bytes() counts half of a shard's.
-      const double share =
-          static_cast<double>(with.nodes) / 2 / static_cast<double>(cuda::graph_nodes(data.graph));
-      CHECK(share < 0.5);
-      CHECK(share > 0.15);
       // A copy of the samples, their places, images, masks; and the graph.
       CHECK(with.calls_last <= 5);
     }
   }
-}
-
-/// Kernels in the graphs of one shard, and what is expected of the model.
-void check_nodes(const Shards& data) {
-  const StepsDone done = run(data, {.shards = 1});
-  CHECK(done.nodes == Approx(cuda::graph_nodes(data.graph)).epsilon(0.15));
-}
-
-TEST_CASE("how many kernels a shard of a model has in graphs is known about") {
-  check_nodes(longer(image_shards(ModelName::lenet, {28, 28, 1})));
-  check_nodes(longer(image_shards(ModelName::resnet18, {8, 8, 3}), 4));
-  check_nodes(longer(image_shards(ModelName::unet16, {32, 32, 3}), 4));
-  check_nodes(longer(text_shards()));
 }
 
 // ---- what a captured step must not do ----
