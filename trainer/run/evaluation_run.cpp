@@ -94,7 +94,7 @@ int evaluate_held_out(const EvaluationParts& parts) {
     return kExitFailure;
   }
   result.seconds = seconds_between(began, steady_clock::now());
-  parts.report.evaluated(result);
+  parts.report.end(result);
   return kExitSuccess;
 }
 

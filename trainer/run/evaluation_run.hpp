@@ -7,7 +7,6 @@
 #include "trainer/comm/communicator.hpp"
 #include "trainer/data/train_and_test.hpp"
 #include "trainer/optim/learner.hpp"
-#include "trainer/run/evaluation_lines.hpp"
 #include "trainer/run/lanes.hpp"
 #include "trainer/run/options.hpp"
 #include "trainer/run/plan.hpp"

@@ -60,27 +60,6 @@ std::string file_name(double seconds) {
 
 }  // namespace
 
-std::vector<Scalar> scalars_of(const Interval& interval, const Score& score) {
-  std::vector<Scalar> scalars{{"loss/train", interval.loss},
-                              {fmt::format("{}/train", score.key), interval.score},
-                              {"learning_rate/train", interval.learning_rate},
-                              {"samples_per_second", interval.samples_per_second}};
-  if (interval.loss_scale) scalars.push_back({"loss_scale", *interval.loss_scale});
-  if (interval.gradient_norm) scalars.push_back({"gradient_norm", *interval.gradient_norm});
-  return scalars;
-}
-
-std::vector<Scalar> scalars_of(const EpochSummary& epoch, const EpochEnding& ending,
-                               const Score& score) {
-  std::vector<Scalar> scalars{{"loss/held-out", epoch.test_loss},
-                              {fmt::format("{}/held-out", score.key), epoch.test_score},
-                              {"loss/epoch", epoch.train_loss},
-                              {fmt::format("{}/epoch", score.key), epoch.train_score},
-                              {"learning_rate/epoch", ending.learning_rate}};
-  if (score.is_of_masks()) scalars.push_back({"f1/held-out", f1_of(epoch.test_score)});
-  return scalars;
-}
-
 std::string event_record(double seconds, std::int64_t step, std::span<const Scalar> scalars) {
   std::string message;
   protozero::pbf_writer event(message);

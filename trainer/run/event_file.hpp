@@ -13,17 +13,6 @@
 
 namespace ddprun::trainer {
 
-/// One point of a curve.
-struct Scalar {
-  std::string tag;  ///< the curve; TensorBoard groups by what stands before a slash
-  double value = 0;
-};
-
-/// "loss/train", "accuracy/train", "learning_rate" and so on. Pure.
-std::vector<Scalar> scalars_of(const Interval& interval, const Score& score);
-std::vector<Scalar> scalars_of(const EpochSummary& epoch, const EpochEnding& ending,
-                               const Score& score);
-
 /// A record: length, masked CRC-32C of the length, message, masked CRC-32C of the message.
 /// `seconds`: since 1970. Pure.
 std::string event_record(double seconds, std::int64_t step, std::span<const Scalar> scalars);

@@ -60,23 +60,31 @@ bool Report::interval_due(std::int64_t step, steady_clock::time_point now) const
   return line_due(step, now) || text_due(now);
 }
 
+LineStyle Report::style() const {
+  return {.score = settings_.score, .place = settings_.place, .columns = line_columns()};
+}
+
+/// In the files, and as JSON on stdout where that is wanted.
+void Report::record(const ReportLine& line, std::int64_t step, bool is_shown) {
+  write_metrics(line.json);
+  if (!line.scalars.empty()) write_events(line.scalars, step);
+  if (settings_.json && is_shown) print(line.json, false);
+}
+
 bool Report::interval(const Interval& interval, steady_clock::time_point now) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return true;
+  const ReportLine line = line_of(interval, style());
   // Curves end where training does.
-  const bool has_line = interval.is_last || line_due(interval.step, now);
-  if (has_line) {
+  if (interval.is_last || line_due(interval.step, now)) {
     last_metrics_ = now;
-    const std::string json = progress_json(interval, settings_.score, settings_.place);
-    write_metrics(json);
-    write_events(interval.step, scalars_of(interval, settings_.score));
-    if (settings_.json && !settings_.quiet) print(json, false);
+    record(line, interval.step, !settings_.quiet);
   }
   if (text_due(now)) {
     last_progress_ = now;
-    print(progress_text(interval, settings_.score, line_columns()), true);
+    print(line.text, true);
   }
-  // Of so many steps each: the next one begins where one is full, in whichever start that is.
+  // Each has so many steps: the next one begins where one is full, in whichever start that is.
   return settings_.log_every == 0 || interval.step % settings_.log_every == 0;
 }
 
@@ -84,57 +92,31 @@ void Report::evaluation(const EvaluationProgress& progress, steady_clock::time_p
                         steady_clock::time_point now) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return;
+  const ReportLine line = line_of(progress, style());
   if (now - std::max(last_metrics_, began) >= kMetricsEvery) {
     last_metrics_ = now;
-    const std::string json = evaluation_json(progress, settings_.place);
-    write_metrics(json);
-    if (settings_.json && !settings_.quiet) print(json, false);
+    record(line, progress.step, !settings_.quiet);
   }
   if (!settings_.json && !settings_.quiet &&
       now - std::max(last_progress_, began) >= text_every()) {
     last_progress_ = now;
-    print(evaluation_text(progress, line_columns()), true);
+    print(line.text, true);
   }
 }
 
 void Report::epoch(const EpochSummary& epoch, const EpochEnding& ending) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return;
-  const std::string json = epoch_json(epoch, ending, settings_.score, settings_.place);
-  write_metrics(json);
-  write_events(ending.step, scalars_of(epoch, ending, settings_.score));
-  if (!settings_.quiet)
-    print(settings_.json ? json : epoch_text(epoch, ending, settings_.score, line_columns()),
-          false);
+  const ReportLine line = line_of(epoch, ending, style());
+  record(line, ending.step, !settings_.quiet);
+  if (!settings_.json && !settings_.quiet) print(line.text, false);
 }
 
-void Report::outcome(const Outcome& outcome) {
+void Report::write_end(const ReportLine& line) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return;
-  print_result(outcome_json(outcome, settings_.score, settings_.place),
-               outcome_text(outcome, settings_.score, line_columns()));
-}
-
-void Report::evaluated(const EvaluationResult& result) {
-  const std::lock_guard lock(mutex_);
-  if (settings_.rank != 0) return;
-  print_result(evaluation_result_json(result, settings_.score, settings_.place),
-               evaluation_result_text(result, settings_.score));
-}
-
-void Report::print_result(const std::string& json, std::string text) {
-  write_metrics(json);
-  if (settings_.json) text = json;
-  if (text.ends_with('\n')) text.pop_back();
-  print(text, false);
-}
-
-void Report::stopped(const StoppedRun& run) {
-  const std::lock_guard lock(mutex_);
-  if (settings_.rank != 0) return;
-  const std::string json = stopped_json(run, settings_.place);
-  write_metrics(json);
-  print(settings_.json ? json : printable(stopped_text(run)), false);
+  record(line, 0, true);
+  if (!settings_.json) print(line.text, false);
 }
 
 void Report::complain(std::string_view kind, bool with_rank, const std::string& text) {
@@ -187,7 +169,7 @@ void Report::write_metrics(const std::string& json) {
   }
 }
 
-void Report::write_events(std::int64_t step, const std::vector<Scalar>& scalars) {
+void Report::write_events(const std::vector<Scalar>& scalars, std::int64_t step) {
   if (settings_.events.empty() || events_failed_) return;
   try {
     if (!events_) events_.emplace(settings_.events, first_steps_);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "trainer/run/appended_file.hpp"
-#include "trainer/run/evaluation_lines.hpp"
 #include "trainer/run/event_file.hpp"
 #include "trainer/run/report_lines.hpp"
 
@@ -51,10 +50,11 @@ class Report {
   void evaluation(const EvaluationProgress& progress, std::chrono::steady_clock::time_point began,
                   std::chrono::steady_clock::time_point now);
   void epoch(const EpochSummary& epoch, const EpochEnding& ending);
-  void outcome(const Outcome& outcome);
-  /// Of --eval.
-  void evaluated(const EvaluationResult& result);
-  void stopped(const StoppedRun& run);
+  /// How the run ended, which --quiet shows, too: an Outcome, EvaluationResult or StoppedRun.
+  template <class Ending>
+  void end(const Ending& ending) {
+    write_end(line_of(ending, style()));
+  }
 
   /// Whether interval() would do something after this step.
   [[nodiscard]] bool interval_due(std::int64_t step,
@@ -71,11 +71,13 @@ class Report {
  private:
   void complain(std::string_view kind, bool with_rank, const std::string& text);
   void print(const std::string& text, bool progress);
-  void print_result(const std::string& json, std::string text);
+  void write_end(const ReportLine& line);
+  void record(const ReportLine& line, std::int64_t step, bool is_shown);
+  [[nodiscard]] LineStyle style() const;
   void clear_progress();
   void write_metrics(const std::string& json);
   void warn_of_file(const std::string& what);
-  void write_events(std::int64_t step, const std::vector<Scalar>& scalars);
+  void write_events(const std::vector<Scalar>& scalars, std::int64_t step);
   [[nodiscard]] std::chrono::steady_clock::duration text_every() const;
   [[nodiscard]] bool text_due(std::chrono::steady_clock::time_point now) const;
   [[nodiscard]] bool line_due(std::int64_t step, std::chrono::steady_clock::time_point now) const;

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json line(const char* type, const Place& place) {
+Json head(const char* type, const Place& place) {
   return {{"type", type}, {"world_size", place.world_size}, {"round", place.round}};
 }
 
@@ -95,107 +95,35 @@ std::string joined(std::vector<Part> parts, std::string_view between, std::size_
   return line;
 }
 
-}  // namespace
-
-std::string duration_text(double seconds) {
-  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} m {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} h {:02} m", whole / 3600, whole % 3600 / 60);
-}
-
 /// With a fraction where a whole number says little.
 std::string rate_text(double samples_per_second) {
   return samples_per_second < 9.95 ? fmt::format("{:.2g}", samples_per_second)
                                    : fmt::format("{:.0f}", samples_per_second);
 }
 
-std::string progress_text(const Interval& interval, const Score& score, std::size_t columns) {
-  std::vector<Part> parts;
-  parts.push_back({fmt::format("epoch {}/{}", interval.epoch + 1, interval.epochs), 9});
-  parts.push_back({fmt::format("step {}/{}", interval.step, interval.last_step), 8});
-  parts.push_back({fmt::format("loss {:.4f}", interval.loss), 7});
-  parts.push_back({fmt::format("{} {:.1f} %", score.text, 100 * interval.score), 6});
-  parts.push_back({fmt::format("{} samples/s", rate_text(interval.samples_per_second)), 4});
-  parts.push_back({fmt::format("lr {:.3g}", interval.learning_rate), 1});
-  if (interval.loss_scale) parts.push_back({fmt::format("scale {:g}", *interval.loss_scale), 2});
-  if (interval.gradient_norm)
-    parts.push_back({fmt::format("grad norm {:.3g}", *interval.gradient_norm), 1});
-  if (interval.skipped > 0) parts.push_back({fmt::format("skipped {}", interval.skipped), 3});
-  if (interval.exposed_share)
-    parts.push_back({fmt::format("comm {:.1f} %", 100 * *interval.exposed_share), 0});
-  parts.push_back({fmt::format("{} left", duration_text(interval.seconds_left)), 5});
-  return joined(std::move(parts), "  ", columns);
+constexpr std::size_t kNameMax = 32;
+
+/// `index`: of the class.
+std::string name_of(const EvaluationResult& result, const Score& score, std::size_t index) {
+  if (score.is_of_masks()) return index == 0 ? "outside" : "mask";
+  return index < result.class_names.size() ? result.class_names[index] : std::to_string(index);
 }
 
-std::string progress_json(const Interval& interval, const Score& score, const Place& place) {
-  Json json = line("interval", place);
-  json["step"] = interval.step;
-  json["steps"] = interval.steps;
-  json["epoch"] = interval.epoch;
-  json["loss"] = interval.loss;
-  json[score.key] = interval.score;
-  json["learning_rate"] = interval.learning_rate;
-  if (interval.loss_scale) json["loss_scale"] = *interval.loss_scale;
-  if (interval.gradient_norm) json["gradient_norm"] = *interval.gradient_norm;
-  json["skipped"] = interval.skipped;
-  json["samples_per_second"] = interval.samples_per_second;
-  if (interval.exposed_share) json["exposed_share"] = *interval.exposed_share;
-  return json_text(json);
+std::string shown(std::string name) {
+  name = printable(name);
+  return name.size() <= kNameMax ? name : name.substr(0, kNameMax - 3) + "...";
 }
 
-std::string evaluation_text(const EvaluationProgress& progress, std::size_t columns) {
-  return joined({{fmt::format("epoch {}/{}", progress.epoch + 1, progress.epochs), 2},
-                 {fmt::format("step {}/{}", progress.step, progress.last_step), 1},
-                 {fmt::format("evaluating {:.0f} %", 100 * progress.share), 3},
-                 {fmt::format("{} left", duration_text(progress.seconds_left)), 0}},
-                "  ", columns);
-}
-
-std::string evaluation_json(const EvaluationProgress& progress, const Place& place) {
-  Json json = line("evaluation", place);
-  json["step"] = progress.step;
-  json["epoch"] = progress.epoch;
-  json["share"] = progress.share;
-  return json_text(json);
-}
-
-std::string epoch_text(const EpochSummary& epoch, const EpochEnding& ending, const Score& score,
-                       std::size_t columns) {
-  const std::string begin =
-      fmt::format("epoch {}/{} {} {}: ", epoch.epoch + 1, ending.epochs,
-                  ending.end == EpochEnd::complete ? "done in" : "cut off by --max-steps after",
-                  duration_text(epoch.seconds));
-  const std::size_t left = columns == 0 ? 0 : columns - std::min(columns - 1, begin.size());
-  std::vector<Part> parts{
-      {fmt::format("train loss {:.4f}", epoch.train_loss), 2},
-      {fmt::format("held-out loss {:.4f}", epoch.test_loss), 3},
-      {fmt::format("held-out {} {:.2f} %", score.text, 100 * epoch.test_score), 4}};
-  if (score.is_of_masks())
-    parts.push_back({fmt::format("F1 {:.2f} %", 100 * f1_of(epoch.test_score)), 1});
-  parts.push_back({fmt::format("lr {:.3g}", ending.learning_rate), 0});
-  return begin + joined(std::move(parts), ", ", left);
-}
-
-std::string epoch_json(const EpochSummary& epoch, const EpochEnding& ending, const Score& score,
-                       const Place& place) {
-  Json json = line("epoch", place);
-  json["epoch"] = epoch.epoch;
-  json["step"] = ending.step;
-  json["complete"] = ending.end == EpochEnd::complete;
-  json["train_loss"] = epoch.train_loss;
-  json[std::string("train_") + score.key] = epoch.train_score;
-  json["test_loss"] = epoch.test_loss;
-  json[score.held_out_key()] = epoch.test_score;
-  if (score.is_of_masks()) {
-    json["train_f1"] = f1_of(epoch.train_score);
-    json["test_f1"] = f1_of(epoch.test_score);
+/// The mean over the classes that have samples.
+double mean_f1(const std::vector<ClassCount>& classes) {
+  double sum = 0;
+  int count = 0;
+  for (const ClassCount& one : classes) {
+    if (one.wanted == 0) continue;
+    sum += f1_of(one);
+    ++count;
   }
-  json["learning_rate"] = ending.learning_rate;
-  json["seconds"] = epoch.seconds;
-  json["samples_per_second"] = epoch.samples_per_second;
-  return json_text(json);
+  return count > 0 ? sum / count : 0;
 }
 
 std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t columns) {
@@ -237,11 +165,11 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
       fmt::format("(V={}, b={}, threads={}, {})", outcome.shards, outcome.batch,
                   outcome.threads_per_shard, compute_text(outcome.compute));
   const bool fits = columns == 0 || weights.size() + 1 + made_by.size() <= columns;
-  return text + weights + (fits ? " " : "\n    ") + made_by + "\n";
+  return text + weights + (fits ? " " : "\n    ") + made_by;
 }
 
-std::string outcome_json(const Outcome& outcome, const Score& score, const Place& place) {
-  Json json = line("final", place);
+Json outcome_json(const Outcome& outcome, const Score& score, const Place& place) {
+  Json json = head("final", place);
   json["weights"] = outcome.weights_hash;
   json["shards"] = outcome.shards;
   json["batch"] = outcome.batch;
@@ -271,7 +199,7 @@ std::string outcome_json(const Outcome& outcome, const Score& score, const Place
     json["best_score"] = score.best_value(best.epoch);
   }
   if (outcome.data_parallel) json["data_parallel"] = json_of(*outcome.data_parallel);
-  return json_text(json);
+  return json;
 }
 
 std::string stopped_text(const StoppedRun& run) {
@@ -287,13 +215,173 @@ std::string stopped_text(const StoppedRun& run) {
   return fmt::format("{}; checkpoint {}; {}goes on there", text, run.checkpoint, way);
 }
 
-std::string stopped_json(const StoppedRun& run, const Place& place) {
-  Json json = line("stopped", place);
+}  // namespace
+
+std::string duration_text(double seconds) {
+  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} m {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} m", whole / 3600, whole % 3600 / 60);
+}
+
+ReportLine line_of(const Interval& interval, const LineStyle& style) {
+  const Score& score = style.score;
+  std::vector<Part> parts;
+  parts.push_back({fmt::format("epoch {}/{}", interval.epoch + 1, interval.epochs), 9});
+  parts.push_back({fmt::format("step {}/{}", interval.step, interval.last_step), 8});
+  parts.push_back({fmt::format("loss {:.4f}", interval.loss), 7});
+  parts.push_back({fmt::format("{} {:.1f} %", score.text, 100 * interval.score), 6});
+  parts.push_back({fmt::format("{} samples/s", rate_text(interval.samples_per_second)), 4});
+  parts.push_back({fmt::format("lr {:.3g}", interval.learning_rate), 1});
+  if (interval.loss_scale) parts.push_back({fmt::format("scale {:g}", *interval.loss_scale), 2});
+  if (interval.gradient_norm)
+    parts.push_back({fmt::format("grad norm {:.3g}", *interval.gradient_norm), 1});
+  if (interval.skipped > 0) parts.push_back({fmt::format("skipped {}", interval.skipped), 3});
+  if (interval.exposed_share)
+    parts.push_back({fmt::format("comm {:.1f} %", 100 * *interval.exposed_share), 0});
+  parts.push_back({fmt::format("{} left", duration_text(interval.seconds_left)), 5});
+
+  Json json = head("interval", style.place);
+  json["step"] = interval.step;
+  json["steps"] = interval.steps;
+  json["epoch"] = interval.epoch;
+  json["loss"] = interval.loss;
+  json[score.key] = interval.score;
+  json["learning_rate"] = interval.learning_rate;
+  if (interval.loss_scale) json["loss_scale"] = *interval.loss_scale;
+  if (interval.gradient_norm) json["gradient_norm"] = *interval.gradient_norm;
+  json["skipped"] = interval.skipped;
+  json["samples_per_second"] = interval.samples_per_second;
+  if (interval.exposed_share) json["exposed_share"] = *interval.exposed_share;
+
+  std::vector<Scalar> scalars{{"loss/train", interval.loss},
+                              {fmt::format("{}/train", score.key), interval.score},
+                              {"learning_rate/train", interval.learning_rate},
+                              {"samples_per_second", interval.samples_per_second}};
+  if (interval.loss_scale) scalars.push_back({"loss_scale", *interval.loss_scale});
+  if (interval.gradient_norm) scalars.push_back({"gradient_norm", *interval.gradient_norm});
+  return {joined(std::move(parts), "  ", style.columns), json_text(json), std::move(scalars)};
+}
+
+ReportLine line_of(const EvaluationProgress& progress, const LineStyle& style) {
+  std::string text = joined({{fmt::format("epoch {}/{}", progress.epoch + 1, progress.epochs), 2},
+                             {fmt::format("step {}/{}", progress.step, progress.last_step), 1},
+                             {fmt::format("evaluating {:.0f} %", 100 * progress.share), 3},
+                             {fmt::format("{} left", duration_text(progress.seconds_left)), 0}},
+                            "  ", style.columns);
+  Json json = head("evaluation", style.place);
+  json["step"] = progress.step;
+  json["epoch"] = progress.epoch;
+  json["share"] = progress.share;
+  return {std::move(text), json_text(json)};
+}
+
+ReportLine line_of(const EpochSummary& epoch, const EpochEnding& ending, const LineStyle& style) {
+  const Score& score = style.score;
+  const double f1 = f1_of(epoch.test_score);
+  const std::string begin =
+      fmt::format("epoch {}/{} {} {}: ", epoch.epoch + 1, ending.epochs,
+                  ending.end == EpochEnd::complete ? "done in" : "cut off by --max-steps after",
+                  duration_text(epoch.seconds));
+  const std::size_t columns = style.columns;
+  const std::size_t left = columns == 0 ? 0 : columns - std::min(columns - 1, begin.size());
+  std::vector<Part> parts{
+      {fmt::format("train loss {:.4f}", epoch.train_loss), 2},
+      {fmt::format("held-out loss {:.4f}", epoch.test_loss), 3},
+      {fmt::format("held-out {} {:.2f} %", score.text, 100 * epoch.test_score), 4}};
+  if (score.is_of_masks()) parts.push_back({fmt::format("F1 {:.2f} %", 100 * f1), 1});
+  parts.push_back({fmt::format("lr {:.3g}", ending.learning_rate), 0});
+
+  Json json = head("epoch", style.place);
+  json["epoch"] = epoch.epoch;
+  json["step"] = ending.step;
+  json["complete"] = ending.end == EpochEnd::complete;
+  json["train_loss"] = epoch.train_loss;
+  json[std::string("train_") + score.key] = epoch.train_score;
+  json["test_loss"] = epoch.test_loss;
+  json[score.held_out_key()] = epoch.test_score;
+  if (score.is_of_masks()) {
+    json["train_f1"] = f1_of(epoch.train_score);
+    json["test_f1"] = f1;
+  }
+  json["learning_rate"] = ending.learning_rate;
+  json["seconds"] = epoch.seconds;
+  json["samples_per_second"] = epoch.samples_per_second;
+
+  std::vector<Scalar> scalars{{"loss/held-out", epoch.test_loss},
+                              {fmt::format("{}/held-out", score.key), epoch.test_score},
+                              {"loss/epoch", epoch.train_loss},
+                              {fmt::format("{}/epoch", score.key), epoch.train_score},
+                              {"learning_rate/epoch", ending.learning_rate}};
+  if (score.is_of_masks()) scalars.push_back({"f1/held-out", f1});
+  return {begin + joined(std::move(parts), ", ", left), json_text(json), std::move(scalars)};
+}
+
+ReportLine line_of(const Outcome& outcome, const LineStyle& style) {
+  return {outcome_text(outcome, style.score, style.columns),
+          json_text(outcome_json(outcome, style.score, style.place))};
+}
+
+ReportLine line_of(const EvaluationResult& result, const LineStyle& style) {
+  const Score& score = style.score;
+  const bool masks = score.is_of_masks();
+  const double loss = mean_loss(result.counters);
+  const double value = score.of(result.counters);
+  const double mean = mean_f1(result.classes);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < result.classes.size(); ++i)
+    names.push_back(shown(name_of(result, score, i)));
+  std::size_t width = std::string_view("class").size();
+  for (const std::string& name : names) width = std::max(width, name.size());
+
+  std::string text = fmt::format("{:<{}}  {:>12}  {:>9}  {:>9}  {:>9}{}\n", "class", width,
+                                 masks ? "pixels" : "samples", "precision", "recall", "F1",
+                                 masks ? fmt::format("  {:>9}", "IoU") : "");
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const ClassCount& one = result.classes[i];
+    text += fmt::format("{:<{}}  {:>12}  {:>7.2f} %  {:>7.2f} %  {:>7.2f} %{}\n", names[i], width,
+                        one.wanted, 100 * precision_of(one), 100 * recall_of(one), 100 * f1_of(one),
+                        masks ? fmt::format("  {:>7.2f} %", 100 * iou_of(one)) : "");
+  }
+  text +=
+      fmt::format("held-out loss {:.4f}, {} {:.2f} %{}, {} samples of {}, {}\n", loss, score.text,
+                  100 * value, masks ? "" : fmt::format(", mean F1 {:.2f} %", 100 * mean),
+                  result.counters.count, result.data, duration_text(result.seconds));
+  text += fmt::format("weights: {} ({})", result.weights_hash, printable(result.weights_file));
+
+  Json json = head("evaluated", style.place);
+  json["file"] = result.weights_file;
+  json["weights"] = result.weights_hash;
+  json["data"] = result.data;
+  json["samples"] = result.counters.count;
+  json["test_loss"] = loss;
+  json[score.held_out_key()] = value;
+  json["test_f1"] = masks ? f1_of(result.classes.back()) : mean;
+  json["seconds"] = result.seconds;
+  auto classes = Json::array();
+  for (std::size_t i = 0; i < result.classes.size(); ++i) {
+    const ClassCount& one = result.classes[i];
+    classes.push_back({{"name", name_of(result, score, i)},
+                       {masks ? "pixels" : "samples", one.wanted},
+                       {"predicted", one.predicted},
+                       {"correct", one.correct},
+                       {"precision", precision_of(one)},
+                       {"recall", recall_of(one)},
+                       {"f1", f1_of(one)},
+                       {"iou", iou_of(one)}});
+  }
+  json["classes"] = std::move(classes);
+  return {std::move(text), json_text(json)};
+}
+
+ReportLine line_of(const StoppedRun& run, const LineStyle& style) {
+  Json json = head("stopped", style.place);
   json["signal"] = run.signal;
   json["step"] = run.step;
   json["checkpoint"] = run.checkpoint;
   json["saved"] = run.is_saved && !run.is_off;
-  return json_text(json);
+  return {printable(stopped_text(run)), json_text(json)};
 }
 
 }  // namespace ddprun::trainer

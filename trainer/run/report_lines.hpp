@@ -1,4 +1,5 @@
-// What is said about a run, as text for people and as JSON lines for programs. Pure.
+// What is reported of a run: each event once, as text for people, as a JSON line for programs and
+// as points of curves. Pure.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/training_state.hpp"
+#include "trainer/run/class_counts.hpp"
 #include "trainer/run/data_parallel_figures.hpp"
 #include "trainer/run/score.hpp"
 
@@ -87,15 +89,6 @@ struct StoppedRun {
   bool is_resumed = false;  ///< not --resume=never
 };
 
-/// The progress line: "epoch 1/5 step 120/470  loss 0.412  accuracy 87.1 %  45210 samples/s ...".
-/// Of the parts those that fit into so many columns; 0: all.
-std::string progress_text(const Interval& interval, const Score& score, std::size_t columns);
-std::string progress_json(const Interval& interval, const Score& score, const Place& place);
-
-/// "epoch 1/5  step 94/470  evaluating 40 %  1 m 05 s left".
-std::string evaluation_text(const EvaluationProgress& progress, std::size_t columns);
-std::string evaluation_json(const EvaluationProgress& progress, const Place& place);
-
 /// Whether an epoch was trained to its end, or --max-steps came first.
 enum class EpochEnd { complete, cut_off };
 
@@ -107,20 +100,49 @@ struct EpochEnding {
   double learning_rate = 0;  ///< of the epoch's last step
 };
 
-std::string epoch_text(const EpochSummary& epoch, const EpochEnding& ending, const Score& score,
-                       std::size_t columns);
-std::string epoch_json(const EpochSummary& epoch, const EpochEnding& ending, const Score& score,
-                       const Place& place);
+/// What --eval found.
+struct EvaluationResult {
+  std::string weights_file;
+  std::string weights_hash;
+  std::string data;                      ///< the set's name
+  Counters counters;                     ///< over the whole held-out set
+  std::vector<ClassCount> classes;       ///< of masks: outside, inside
+  std::vector<std::string> class_names;  ///< empty: their numbers
+  double seconds = 0;
+};
 
-/// The final table, several lines, with the line of the weights' hash. On a narrow terminal it has
-/// fewer columns of numbers.
-std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t columns);
-std::string outcome_json(const Outcome& outcome, const Score& score, const Place& place);
+/// One point of a curve.
+struct Scalar {
+  std::string tag;  ///< the curve; TensorBoard groups by what stands before a slash
+  double value = 0;
+};
 
+/// What an event is reported as.
+struct ReportLine {
+  std::string text;  ///< one line or several, the last one without an end
+  std::string json;
+  std::vector<Scalar> scalars = {};  ///< "loss/train", "accuracy/train", "learning_rate" and so on
+};
+
+struct LineStyle {
+  Score score = score_of(Target::label);
+  Place place = {};
+  std::size_t columns = 0;  ///< of the parts of a text those that fit into so many; 0: all
+};
+
+/// "epoch 1/5 step 120/470  loss 0.412  accuracy 87.1 %  45210 samples/s ...".
+ReportLine line_of(const Interval& interval, const LineStyle& style);
+/// "epoch 1/5  step 94/470  evaluating 40 %  1 m 05 s left".
+ReportLine line_of(const EvaluationProgress& progress, const LineStyle& style);
+ReportLine line_of(const EpochSummary& epoch, const EpochEnding& ending, const LineStyle& style);
+/// The final table, with the line of the weights' hash. On a narrow terminal it has fewer columns
+/// of numbers.
+ReportLine line_of(const Outcome& outcome, const LineStyle& style);
+/// A table of the classes.
+ReportLine line_of(const EvaluationResult& result, const LineStyle& style);
 /// "stopped by SIGTERM after step 120; checkpoint runs/first/step-00000120; the same command goes
 /// on there".
-std::string stopped_text(const StoppedRun& run);
-std::string stopped_json(const StoppedRun& run, const Place& place);
+ReportLine line_of(const StoppedRun& run, const LineStyle& style);
 
 /// "1 m 05 s".
 std::string duration_text(double seconds);

@@ -350,7 +350,7 @@ int TrainLoop::finish() {
     for (const Shared& rank : shared_) outcome.memory.push_back(rank.memory);
     step_->report_to(outcome);
   }
-  parts_.report.outcome(outcome);
+  parts_.report.end(outcome);
   return written ? kExitSuccess : kExitFailure;
 }
 

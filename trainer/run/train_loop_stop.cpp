@@ -61,13 +61,14 @@ bool TrainLoop::ends_as_asked() {
       report_interval(now, /*is_last=*/true);
     const bool is_saved = parts_.keeper->finish(state, parts_.learner);
     const Options& options = parts_.options;
-    parts_.report.stopped({.signal = signal_name(signal),
-                           .step = state.step,
-                           .checkpoint = parts_.keeper->newest(),
-                           .is_saved = is_saved,
-                           .is_off = options.checkpoint_every.kind == CheckpointEvery::Kind::off,
-                           .is_named = !options.out.empty(),
-                           .is_resumed = options.resume != Resume::never});
+    parts_.report.end(
+        StoppedRun{.signal = signal_name(signal),
+                   .step = state.step,
+                   .checkpoint = parts_.keeper->newest(),
+                   .is_saved = is_saved,
+                   .is_off = options.checkpoint_every.kind == CheckpointEvery::Kind::off,
+                   .is_named = !options.out.empty(),
+                   .is_resumed = options.resume != Resume::never});
   }
   // Only now, so that a launcher does not take the first rank to leave for a failed one.
   const CommResult all_end = parts_.communicator.barrier(written_by);

@@ -39,25 +39,6 @@ TEST_CASE("records have the bytes that TensorFlow's writer gives them") {
         "0f000000000000006d532b0909000000000000044010073a0208019aaf83ce");
 }
 
-TEST_CASE("curves have the names of what the lines of progress say") {
-  const Score score = score_of(Target::mask);
-  const auto tags = [](const std::vector<Scalar>& scalars) {
-    std::string all;
-    for (const Scalar& scalar : scalars) all += scalar.tag + ";";
-    return all;
-  };
-  CHECK(tags(scalars_of(Interval{}, score)) ==
-        "loss/train;iou/train;learning_rate/train;samples_per_second;");
-  Interval interval;
-  interval.loss_scale = 1024;
-  interval.gradient_norm = 2;
-  CHECK(tags(scalars_of(interval, score)).ends_with(";loss_scale;gradient_norm;"));
-  CHECK(tags(scalars_of(EpochSummary{}, EpochEnding{}, score)) ==
-        "loss/held-out;iou/held-out;loss/epoch;iou/epoch;learning_rate/epoch;f1/held-out;");
-  CHECK(tags(scalars_of(EpochSummary{}, EpochEnding{}, score_of(Target::label))).find("f1") ==
-        std::string::npos);
-}
-
 TEST_CASE("a start has a file of its own, made where it is missing") {
   const ddprun::test::TempDir directory;
   const auto folder = directory.path() / "run";
