@@ -187,9 +187,9 @@ int run_worker(const Settings& settings, GpuSource& gpus) {
         "one worker has nobody to sum with: start two or more, by `ddprun --nproc-per-node=gpu "
         "bench_nccl`");
   Options options;
-  options.device = DeviceKind::cuda;
-  options.share_gpu = settings.share_gpu;
-  options.no_deterministic = settings.no_deterministic;
+  options.device.kind = DeviceKind::cuda;
+  options.device.share_gpu = settings.share_gpu;
+  options.device.no_deterministic = settings.no_deterministic;
   const ChosenDevice chosen = choose_device(options, environment, gpus);
   const std::uint64_t wrong = Bench(settings, environment, chosen).run();
   if (wrong > 0) throw std::runtime_error(fmt::format("{} values were wrong", wrong));

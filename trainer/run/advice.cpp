@@ -16,23 +16,24 @@ std::vector<std::string> advice_on(const Options& options, const WorkerEnvironme
     lines.push_back(fmt::format(
         "--warmup {}: the run ends after {} step{}, so its learning rate never reaches --lr: use "
         "fewer warm-up steps",
-        options.warmup.share > 0 ? fmt::format("{:g}%", 100 * options.warmup.share)
-                                 : fmt::format("{}", warmup),
+        options.schedule.warmup.share > 0
+            ? fmt::format("{:g}%", 100 * options.schedule.warmup.share)
+            : fmt::format("{}", warmup),
         plan.last_step, plan.last_step == 1 ? "" : "s"));
   }
   if (cores == kNoCores) return lines;
   const int workers = environment.local_world_size;
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   const int lanes = choose_lanes(options, environment, cores, run.count);
-  const int threads = workers * options.threads_per_shard * lanes;
+  const int threads = workers * options.device.threads_per_shard * lanes;
   // More workers than cores, with a thread each, is their launcher's choice.
   if (threads > cores && threads > workers) {
     std::string factors;
     if (lanes > 1)
-      factors +=
-          fmt::format("--{} {} x ", options.parallel == Parallel::dp ? "replicas" : "lanes", lanes);
-    if (options.threads_per_shard > 1)
-      factors += fmt::format("--threads-per-shard {} x ", options.threads_per_shard);
+      factors += fmt::format("--{} {} x ",
+                             options.device.parallel == Parallel::dp ? "replicas" : "lanes", lanes);
+    if (options.device.threads_per_shard > 1)
+      factors += fmt::format("--threads-per-shard {} x ", options.device.threads_per_shard);
     lines.push_back(fmt::format(
         "{}{} worker{} on this machine = {} threads, more than its {} core{}, which is slower than "
         "a thread for each core: give fewer of them",

@@ -31,21 +31,21 @@ bool is_communication(Phase phase) {
 
 DataParallelStep::DataParallelStep(const StepParts& parts)
     : parts_(parts),
-      storage_(parts.device.storage(parts.options.precision)),
+      storage_(parts.device.storage(parts.options.precision.format)),
       others_(make_devices(parts.plan.replicas - 1)),
       devices_(all_devices(parts.device, others_)),
       statistics_(statistic_ranges(parts.graph.parameters())),
       reducer_(parts.communicator, parts.device, parts.plan.shards, parts.graph.arena_size()),
       computer_(parts.graph, devices_, parts.lanes, parts.preparation,
                 {.executor = {.batch = parts.plan.batch,
-                              .precision = parts.options.precision,
-                              .threads = parts.options.threads_per_shard},
+                              .precision = parts.options.precision.format,
+                              .threads = parts.options.device.threads_per_shard},
                  .seed = parts.options.seed,
                  .shards = parts.plan.shards}),
       loss_(parts.graph, parts.device,
             {.pieces = parts.plan.replicas,
              .batch = parts.plan.batch,
-             .precision = parts.options.precision}),
+             .precision = parts.options.precision.format}),
       batches_(devices_.size()) {
   DDPRUN_ASSERT(parts.communicator.world_size() == 1, "replicas are of one process");
   DDPRUN_ASSERT(parts.plan.shards % parts.plan.replicas == 0, "each replica has as many shards");

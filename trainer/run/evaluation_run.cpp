@@ -41,11 +41,11 @@ int evaluate_held_out(const EvaluationParts& parts) {
   const int rank = parts.communicator.rank();
   ShardComputer computer(parts.graph, parts.device, parts.lanes, parts.preparation,
                          {.executor = {.batch = parts.plan.batch,
-                                       .precision = parts.options.precision,
-                                       .threads = parts.options.threads_per_shard},
+                                       .precision = parts.options.precision.format,
+                                       .threads = parts.options.device.threads_per_shard},
                           .seed = parts.options.seed,
                           .shards = parts.plan.shards});
-  EvaluationResult result{.weights_file = parts.options.init_from.value_or(""),
+  EvaluationResult result{.weights_file = parts.options.model.init_from.value_or(""),
                           .weights_hash = hash_text(parts.learner.hash()),
                           .data = parts.sets.test->name(),
                           .counters = {},
@@ -73,7 +73,7 @@ int evaluate_held_out(const EvaluationParts& parts) {
       result.classes);
   result.counters = computer.take_counters();
 
-  const Clock::time_point deadline = Clock::now() + parts.options.comm_timeout;
+  const Clock::time_point deadline = Clock::now() + parts.options.comm.timeout;
   std::vector<std::int64_t> counts;
   for (const ClassCount& one : result.classes)
     counts.insert(counts.end(), {one.wanted, one.predicted, one.correct});

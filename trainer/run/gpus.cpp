@@ -30,17 +30,17 @@ GpuQuestion question_of(const Options& options, const WorkerEnvironment& environ
   return {.request = {.local_rank = environment.local_rank,
                       .local_world_size = environment.local_world_size,
                       .visible = environment.visible_gpus,
-                      .newer_type = newer_type(options.precision),
-                      .shares = options.share_gpu},
-          .deterministic = !options.no_deterministic,
-          .tf32 = options.precision == Precision::tf32,
+                      .newer_type = newer_type(options.precision.format),
+                      .shares = options.device.share_gpu},
+          .deterministic = !options.device.no_deterministic,
+          .tf32 = options.precision.format == Precision::tf32,
           .several_ranks = environment.world_size > 1,
-          .only_if_likely = options.device == DeviceKind::automatic};
+          .only_if_likely = options.device.kind == DeviceKind::automatic};
 }
 
 /// What only GPUs can do. `why`: ", as ..." of this worker, which trains on the CPU.
 void refuse_on_cpu(const Options& options, const std::string& why) {
-  if (options.precision == Precision::tf32)
+  if (options.precision.format == Precision::tf32)
     throw DataError(
         fmt::format("--precision=tf32 is for GPUs, but this worker trains on the CPU{}: take "
                     "--precision=fp32, or a GPU",
@@ -89,11 +89,11 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
   std::unique_ptr<cuda::CallWatch> calls;
   FoundGpu found;
   std::unique_ptr<Device> device;  // behind the GPU that it works with
-  if (options.device != DeviceKind::cpu) {
+  if (options.device.kind != DeviceKind::cpu) {
     try {
       found = find(gpus, question_of(options, environment));
       if (found.gpu) {
-        calls = watch_calls(options.comm_timeout, environment.rank);
+        calls = watch_calls(options.comm.timeout, environment.rank);
         found.gpu = cuda::make_guarded_gpu(std::move(found.gpu), *calls);
         device = cuda::make_cuda_device(*found.gpu);
       }
@@ -102,11 +102,11 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     } catch (const cuda::OutOfGpuMemory& error) {
       found = refused(fmt::format("out of GPU memory: {}", error.what()));
     } catch (const std::exception& error) {  // a call of CUDA that failed
-      if (options.device == DeviceKind::cuda)
+      if (options.device.kind == DeviceKind::cuda)
         throw DeviceError(fmt::format("rank {}: {}", environment.rank, error.what()));
       found = refused(error.what());
     }
-    if (!found.gpu && options.device == DeviceKind::cuda)
+    if (!found.gpu && options.device.kind == DeviceKind::cuda)
       throw DataError(fmt::format("--device cuda: {}", found.why_not));
   }
   ChosenDevice chosen;
@@ -116,10 +116,10 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     chosen.nccl = std::move(found.nccl);
     chosen.device = std::move(device);
     chosen.name = chosen.gpu->facts().name;
-    chosen.shares_gpus = options.share_gpu;
+    chosen.shares_gpus = options.device.share_gpu;
     chosen.gpu_workers = found.workers;
-    chosen.deterministic = !options.no_deterministic;
-    chosen.order = options.exact ? SumOrder::tree : SumOrder::chain;
+    chosen.deterministic = !options.device.no_deterministic;
+    chosen.order = options.device.exact ? SumOrder::tree : SumOrder::chain;
     chosen.warning = gpu_warning(options, environment);
     return chosen;
   }
@@ -133,12 +133,12 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
 }
 
 std::string gpu_warning(const Options& options, const WorkerEnvironment& environment) {
-  if (environment.forces_tf32 && options.precision == Precision::fp32)
+  if (environment.forces_tf32 && options.precision.format == Precision::fp32)
     return fmt::format(
         "{}=1 is set: with it NVIDIA's libraries may compute --precision fp32 in tf32, which has "
         "10 bits of mantissa; unset it",
         kTf32Override);
-  if (environment.forbids_tf32 && options.precision == Precision::tf32)
+  if (environment.forbids_tf32 && options.precision.format == Precision::tf32)
     return fmt::format(
         "{}=0 is set: with it NVIDIA's libraries compute --precision tf32 in fp32; unset it",
         kTf32Override);

@@ -77,38 +77,46 @@ struct LossScale {
 /// V is at most this.
 inline constexpr int kShardsMax = 65'536;
 
-struct Options {
-  ModelName model = ModelName::lenet;
+struct ModelOptions {
+  ModelName name = ModelName::lenet;
   std::optional<int> classes;     ///< outputs of the head; none: the data's classes
   std::optional<double> dropout;  ///< none: default_dropout()
   Stem stem = Stem::small;
   Decoder decoder = Decoder::bilinear;
   std::optional<double> positive_weight = 1;  ///< none: of the training masks
   TextSize size = TextSize::tiny;
-  int sentences = kSentences;     ///< generated ones for training
+  std::optional<double> normal_init;     ///< --init=normal:STD
+  std::optional<std::string> init_from;  ///< a safetensors file with initial weights
+  std::vector<std::string> init_skip;    ///< prefixes of names that it need not have
+};
+
+struct DataOptions {
+  std::string folder = "generated";
+  std::optional<std::string> image_shape;  ///< none: the model's default
+  PreparationSettings preparation;         ///< of images
+  std::optional<std::uint64_t> memory;     ///< bytes; none: see data_memory()
+  bool skip_bad = false;                   ///< leave out image files that cannot be used
+  std::optional<int> mask_threshold;       ///< none: kMaskThreshold
+  std::optional<double> holdout;           ///< share of images/ and masks/
+  int sentences = kSentences;              ///< generated ones for training
   std::optional<int> max_tokens;  ///< of a text; none: of generated ones kSentenceTokens, of files
                                   ///< what the model takes
   TokenKind tokens = TokenKind::words;     ///< of texts in files
   std::optional<std::string> piece_model;  ///< --tokens=FILE.model
-  std::string data = "generated";
-  std::optional<std::string> image_shape;    ///< none: the model's default
-  PreparationSettings preparation;           ///< of images
-  std::optional<std::uint64_t> data_memory;  ///< bytes; none: see data_memory()
-  bool skip_bad = false;                     ///< leave out image files that cannot be used
-  std::optional<int> mask_threshold;         ///< none: kMaskThreshold
-  std::optional<double> holdout;             ///< share of images/ and masks/
-  std::optional<double> normal_init;         ///< --init=normal:STD
-  std::optional<std::string> init_from;      ///< a safetensors file with initial weights
-  std::vector<std::string> init_skip;        ///< prefixes of names that it need not have
+};
 
+/// How many samples, in which portions.
+struct BatchOptions {
   int epochs = 5;
+  std::optional<std::int64_t> max_steps;
   std::optional<int> batch;         ///< of one shard
   std::optional<int> global_batch;  ///< of all shards together
   std::optional<int> shards;
   int accumulate = 1;
-  std::optional<std::int64_t> max_steps;
+};
 
-  OptimizerKind optimizer = OptimizerKind::sgd;
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::sgd;
   std::optional<double> learning_rate;  ///< none: the optimizer's default
   std::optional<int> scale_lr;          ///< the global batch that the rate is meant for
   double momentum = 0.9;
@@ -118,42 +126,71 @@ struct Options {
   std::optional<double> weight_decay;  ///< none: weight_decay_of()
   Decay decay = Decay::weights;
   double grad_clip = 0;  ///< the greatest norm of all gradients; 0: any
-  ScheduleKind schedule = ScheduleKind::cosine;
+};
+
+struct ScheduleOptions {
+  ScheduleKind kind = ScheduleKind::cosine;
   int step_epochs = 30;  ///< schedule step: epochs between two reductions
   double step_factor = 0.1;
   PlateauRule plateau;
   PlateauOn plateau_on = PlateauOn::held_out;
   Warmup warmup;
-  Precision precision = Precision::fp32;
-  LossScale loss_scale;
-  std::uint64_t seed = 0;
+};
 
-  DeviceKind device = DeviceKind::automatic;
+struct PrecisionOptions {
+  Precision format = Precision::fp32;
+  LossScale loss_scale;
+  std::optional<std::int64_t> inject_overflow_at;  ///< for tests: a step
+};
+
+struct DeviceOptions {
+  DeviceKind kind = DeviceKind::automatic;
   Parallel parallel = Parallel::ddp;
   std::optional<int> replicas;    ///< of dp, which has it
   std::optional<int> local_rank;  ///< of --local-rank; -1: none, as launch.py's default
   bool no_deterministic = false;
-  bool share_gpu = false;
+  bool share_gpu = false;  ///< for tests: several workers may have one GPU
   bool exact = false;
   CudaGraph cuda_graph = CudaGraph::automatic;
   int threads_per_shard = 1;
   std::optional<int> lanes;
-  double bucket_mb = 25;
-  std::chrono::nanoseconds comm_timeout = std::chrono::seconds(60);
-  std::chrono::nanoseconds rendezvous_timeout = std::chrono::seconds(30);
+};
 
-  bool eval = false;  ///< evaluates init_from, trains nothing
-  std::string out;    ///< empty: chosen from the run id
+/// What passes between workers, and how long they wait for each other.
+struct ExchangeOptions {
+  double bucket_mb = 25;
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);
+  std::chrono::nanoseconds rendezvous_timeout = std::chrono::seconds(30);
+};
+
+struct CheckpointOptions {
+  std::string out;  ///< empty: chosen from the run id
   Resume resume = Resume::automatic;
-  CheckpointEvery checkpoint_every;
+  CheckpointEvery every;
   int keep = 2;
   std::optional<BestBy> best_by;  ///< none: score_of()
+};
+
+struct ReportOptions {
   bool tensorboard = false;
   std::int64_t log_every = 0;  ///< steps; 0: about a second
-
   bool json = false;
   bool quiet = false;
-  std::optional<std::int64_t> inject_overflow_at;
+};
+
+struct Options {
+  ModelOptions model;
+  DataOptions data;
+  BatchOptions batches;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  PrecisionOptions precision;
+  DeviceOptions device;
+  ExchangeOptions comm;
+  CheckpointOptions checkpoints;
+  ReportOptions report;
+  std::uint64_t seed = 0;
+  bool eval = false;  ///< evaluates model.init_from, trains nothing
 };
 
 /// The program is to end at once with this text: --help, --version, or a usage error.

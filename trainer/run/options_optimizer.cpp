@@ -90,46 +90,46 @@ LossScale parse_loss_scale(const std::string& text) {
 
 void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& texts) {
   line.group("Optimizer");
-  line.choice("--optimizer", options.optimizer, "Update rule of the weights")
+  line.choice("--optimizer", options.optimizer.kind, "Update rule of the weights")
       ->default_str("sgd, of textclf adamw");
-  line.number("--lr", options.learning_rate, 0, kRateMax, "X", "Learning rate")
+  line.number("--lr", options.optimizer.learning_rate, 0, kRateMax, "X", "Learning rate")
       ->default_str("sgd 0.05, adamw 0.001, textclf with adamw 0.0005");
-  line.number("--scale-lr", options.scale_lr, 1, 1'000'000'000, "SAMPLES",
+  line.number("--scale-lr", options.optimizer.scale_lr, 1, 1'000'000'000, "SAMPLES",
               "The global batch that --lr is meant for: it is multiplied by the global batch of "
               "this run, divided by SAMPLES");
-  line.number("--momentum", options.momentum, 0, 1, "X", "Momentum (sgd only)");
-  line.flag("--nesterov", options.nesterov, "Nesterov's momentum (sgd only)");
+  line.number("--momentum", options.optimizer.momentum, 0, 1, "X", "Momentum (sgd only)");
+  line.flag("--nesterov", options.optimizer.nesterov, "Nesterov's momentum (sgd only)");
   line.text("--betas", texts.betas, "B1,B2", "Decay rates of adamw's two moments");
-  line.number("--eps", options.epsilon, 0, 1, "X",
+  line.number("--eps", options.optimizer.epsilon, 0, 1, "X",
               "What adamw adds to the root of the second moment");
-  line.number("--weight-decay", options.weight_decay, 0, kRateMax, "X",
+  line.number("--weight-decay", options.optimizer.weight_decay, 0, kRateMax, "X",
               "Rate at which weights decay towards 0")
       ->default_str("sgd 0, adamw 0.01");
   line.choice(
-      "--decay", options.decay,
+      "--decay", options.optimizer.decay,
       "What decays: the weights of convolutions, transposed convolutions, linear layers and "
       "embeddings, or all parameters, biases and norms too, as in PyTorch where nothing else is "
       "said");
-  line.number("--grad-clip", options.grad_clip, 0, kRateMax, "X",
+  line.number("--grad-clip", options.optimizer.grad_clip, 0, kRateMax, "X",
               "Scale all gradients down to this norm where theirs, taken together, is greater; 0: "
               "never");
-  line.choice("--schedule", options.schedule, "How the learning rate changes; counts steps");
-  line.number("--step-epochs", options.step_epochs, 1, kManyMax, "N",
+  line.choice("--schedule", options.schedule.kind, "How the learning rate changes; counts steps");
+  line.number("--step-epochs", options.schedule.step_epochs, 1, kManyMax, "N",
               "With --schedule step: multiply the rate every N epochs");
-  line.number("--step-factor", options.step_factor, 0, 1, "X",
+  line.number("--step-factor", options.schedule.step_factor, 0, 1, "X",
               "With --schedule step: by this factor");
-  line.choice("--plateau-on", options.plateau_on,
+  line.choice("--plateau-on", options.schedule.plateau_on,
               "With --schedule plateau: the loss that has to fall, of the held-out or of the "
               "training samples");
-  line.number("--plateau-patience", options.plateau.patience, 0, kManyMax, "N",
+  line.number("--plateau-patience", options.schedule.plateau.patience, 0, kManyMax, "N",
               "With --schedule plateau: so many epochs in a row may bring no better loss; the next "
               "one lowers the rate");
-  line.number("--plateau-factor", options.plateau.factor, 0, 1, "X",
+  line.number("--plateau-factor", options.schedule.plateau.factor, 0, 1, "X",
               "With --schedule plateau: the factor by which the rate is lowered");
   line.text("--warmup", texts.warmup, "N|N%[+1]",
             "Steps in which the rate rises to --lr: their number, or their share of all steps. "
             "Step k has k/N of --lr, as in transformers; with +1 behind it (k+1)/N");
-  line.choice("--precision", options.precision,
+  line.choice("--precision", options.precision.format,
               "Number format of the computation; fp16 uses a loss scale; master weights stay "
               "fp32. tf32 is for GPUs: all is stored as fp32, and the factors of matrix products "
               "and convolutions are rounded to 10 bits");
@@ -143,26 +143,27 @@ void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& 
 }
 
 void convert_optimizer(const OptimizerTexts& texts, Options& options) {
-  options.warmup = parse_warmup(texts.warmup);
-  options.betas = parse_betas(texts.betas);
-  options.loss_scale = parse_loss_scale(texts.loss_scale);
+  options.schedule.warmup = parse_warmup(texts.warmup);
+  options.optimizer.betas = parse_betas(texts.betas);
+  options.precision.loss_scale = parse_loss_scale(texts.loss_scale);
 }
 
 std::vector<OptionNeed> optimizer_needs(const Options& options) {
-  const bool is_sgd = options.optimizer == OptimizerKind::sgd;
-  const bool is_plateau = options.schedule == ScheduleKind::plateau;
-  const bool is_step = options.schedule == ScheduleKind::step;
-  const bool is_half = options.precision == Precision::fp16;
+  const bool is_sgd = options.optimizer.kind == OptimizerKind::sgd;
+  const bool is_plateau = options.schedule.kind == ScheduleKind::plateau;
+  const bool is_step = options.schedule.kind == ScheduleKind::step;
+  const bool is_half = options.precision.format == Precision::fp16;
   const bool is_tf32_on_cpu =
-      options.precision == Precision::tf32 && options.device == DeviceKind::cpu;
+      options.precision.format == Precision::tf32 && options.device.kind == DeviceKind::cpu;
   return {
       {"--precision", !is_tf32_on_cpu,
-       options.parallel == Parallel::dp
+       options.device.parallel == Parallel::dp
            ? "a GPU for tf32, but --parallel dp trains on the CPU: take fp32, or --parallel ddp"
            : "a GPU for tf32, but --device is cpu: take fp32, or a GPU"},
       {"--decay", weight_decay_of(options) > 0, "--weight-decay above 0"},
       {"--momentum", is_sgd, "--optimizer sgd"},
-      {"--nesterov", is_sgd && options.momentum > 0, "--optimizer sgd with --momentum above 0"},
+      {"--nesterov", is_sgd && options.optimizer.momentum > 0,
+       "--optimizer sgd with --momentum above 0"},
       {"--betas", !is_sgd, "--optimizer adamw"},
       {"--eps", !is_sgd, "--optimizer adamw"},
       {"--plateau-patience", is_plateau, "--schedule plateau"},
@@ -171,18 +172,22 @@ std::vector<OptionNeed> optimizer_needs(const Options& options) {
       {"--step-epochs", is_step, "--schedule step"},
       {"--step-factor", is_step, "--schedule step"},
       {"--loss-scale", is_half, "--precision fp16: others have no loss scale"},
-      {"--inject-overflow-at", is_half && options.loss_scale.kind != LossScale::Kind::none,
+      {"--inject-overflow-at",
+       is_half && options.precision.loss_scale.kind != LossScale::Kind::none,
        "--precision fp16 with a loss scale"},
   };
 }
 
 double base_rate(const Options& options) {
-  if (options.optimizer == OptimizerKind::sgd) return options.learning_rate.value_or(kSgdRate);
-  return options.learning_rate.value_or(reads_texts(options.model) ? kTextRate : kAdamwRate);
+  if (options.optimizer.kind == OptimizerKind::sgd)
+    return options.optimizer.learning_rate.value_or(kSgdRate);
+  return options.optimizer.learning_rate.value_or(reads_texts(options.model.name) ? kTextRate
+                                                                                  : kAdamwRate);
 }
 
 double weight_decay_of(const Options& options) {
-  return options.weight_decay.value_or(options.optimizer == OptimizerKind::adamw ? kAdamwDecay : 0);
+  return options.optimizer.weight_decay.value_or(
+      options.optimizer.kind == OptimizerKind::adamw ? kAdamwDecay : 0);
 }
 
 std::string to_string(OptimizerKind kind) { return std::string(word_of(kind)); }

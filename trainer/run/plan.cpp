@@ -19,10 +19,11 @@ int choose_shards(const Options& options, const WorkerEnvironment& environment,
                   std::optional<int> shards_there) {
   // A run that begins with few of its workers keeps its V when the others come.
   const int workers = std::max(environment.world_size, environment.max_world_size);
-  const int devices = options.parallel == Parallel::dp ? replicas_of(options) : workers;
-  const int shards = options.shards.value_or(shards_there.value_or(devices * options.accumulate));
+  const int devices = options.device.parallel == Parallel::dp ? replicas_of(options) : workers;
+  const int shards =
+      options.batches.shards.value_or(shards_there.value_or(devices * options.batches.accumulate));
   const int replicas = replicas_of(options);
-  if (shards % replicas != 0 && !options.shards) {
+  if (shards % replicas != 0 && !options.batches.shards) {
     int fitting = std::min(replicas, shards);
     while (shards % fitting != 0) --fitting;
     throw DataError(
@@ -48,25 +49,25 @@ int choose_shards(const Options& options, const WorkerEnvironment& environment,
 }
 
 int choose_batch(const Options& options, int shards) {
-  if (!options.global_batch) return options.batch.value_or(kBatch);
-  if (*options.global_batch % shards != 0 && shards == replicas_of(options)) {
+  if (!options.batches.global_batch) return options.batches.batch.value_or(kBatch);
+  if (*options.batches.global_batch % shards != 0 && shards == replicas_of(options)) {
     throw DataError(fmt::format(
         "--replicas {} does not divide --global-batch {}: give a multiple of {}, or --batch",
-        shards, *options.global_batch, shards));
+        shards, *options.batches.global_batch, shards));
   }
-  if (*options.global_batch % shards != 0) {
+  if (*options.batches.global_batch % shards != 0) {
     throw DataError(fmt::format(
         "--global-batch {} is not divisible by the {} shards: give a multiple of {}, or --batch",
-        *options.global_batch, shards, shards));
+        *options.batches.global_batch, shards, shards));
   }
-  return *options.global_batch / shards;
+  return *options.batches.global_batch / shards;
 }
 
 /// The rule "n times the samples, n times the rate", where it is asked for.
 double scaled_rate(const Options& options, const TrainPlan& plan) {
   const double rate = base_rate(options);
-  if (!options.scale_lr) return rate;
-  return rate * (static_cast<double>(plan.shards) * plan.batch) / *options.scale_lr;
+  if (!options.optimizer.scale_lr) return rate;
+  return rate * (static_cast<double>(plan.shards) * plan.batch) / *options.optimizer.scale_lr;
 }
 
 /// A share is rounded up, as in transformers.
@@ -83,10 +84,10 @@ ConfigEntry::Value warmup_value(const Schedule& schedule) {
 
 ScalerConfig scaler_config(const Options& options) {
   ScalerConfig config;
-  config.enabled =
-      options.precision == Precision::fp16 && options.loss_scale.kind != LossScale::Kind::none;
-  if (options.loss_scale.kind == LossScale::Kind::fixed) {
-    config.initial = config.ceiling = config.floor = options.loss_scale.value;
+  config.enabled = options.precision.format == Precision::fp16 &&
+                   options.precision.loss_scale.kind != LossScale::Kind::none;
+  if (options.precision.loss_scale.kind == LossScale::Kind::fixed) {
+    config.initial = config.ceiling = config.floor = options.precision.loss_scale.value;
     config.growth = config.backoff = 1;
   }
   return config;
@@ -117,10 +118,10 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
     return ConfigEntry{.name = name, .value = hash, .identity = true, .title = data.name};
   };
   RunConfig config{
-      identity("model", to_string(options.model)),
+      identity("model", to_string(options.model.name)),
       identity("dropout", dropout_of(options)),
-      identity("stem", to_string(options.stem)),
-      identity("decoder", to_string(options.decoder)),
+      identity("stem", to_string(options.model.stem)),
+      identity("decoder", to_string(options.model.decoder)),
       identity("positive_weight", positive_weight_of(options, data)),
       content("data", data.content),
       content("test_data", data.test_content),
@@ -128,19 +129,20 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
       identity("classes", integer(head_classes(options, data))),
       identity("shards", integer(plan.shards)),
       identity("batch", integer(plan.batch)),
-      identity("threads_per_shard", integer(options.threads_per_shard)),
-      identity("precision", to_string(options.precision)),
-      identity("optimizer", to_string(options.optimizer)),
+      identity("threads_per_shard", integer(options.device.threads_per_shard)),
+      identity("precision", to_string(options.precision.format)),
+      identity("optimizer", to_string(options.optimizer.kind)),
       identity("seed", integer(options.seed)),
       setting("lr", plan.schedule.base_rate),
       setting("weight_decay", weight_decay_of(options)),
-      setting("schedule", to_string(options.schedule)),
+      setting("schedule", to_string(options.schedule.kind)),
       setting("warmup", warmup_value(plan.schedule)),
   };
-  if (reads_texts(options.model)) {
-    config.push_back(identity("size", to_string(options.size)));
+  if (reads_texts(options.model.name)) {
+    config.push_back(identity("size", to_string(options.model.size)));
     config.push_back(identity("vocabulary", integer(data.text.vocabulary)));
-    if (!is_generated(options)) config.push_back(identity("tokens", to_string(options.tokens)));
+    if (!is_generated(options))
+      config.push_back(identity("tokens", to_string(options.data.tokens)));
   } else {
     config.push_back(identity("image_shape", to_string(data.shape)));
   }
@@ -148,28 +150,29 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
     config.push_back({.name = kInitFromEntry,
                       .value = data.initial_weights,
                       .identity = true,
-                      .title = options.init_from.value_or("")});
+                      .title = options.model.init_from.value_or("")});
   }
   const RunConfig usual = later_entries({});
   for (ConfigEntry& entry : later_entries(options))
     if (std::find(usual.begin(), usual.end(), entry) == usual.end())
       config.push_back(std::move(entry));
   // Elsewhere they change no bit.
-  if (plan.replicas > 1 && has_batch_norm(options.model))
+  if (plan.replicas > 1 && has_batch_norm(options.model.name))
     config.push_back(setting("replicas", integer(plan.replicas)));
-  if (options.optimizer == OptimizerKind::sgd)
-    config.push_back(setting("momentum", options.momentum));
-  if (options.schedule == ScheduleKind::step) {
-    config.push_back(setting("step_epochs", integer(options.step_epochs)));
-    config.push_back(setting("step_factor", options.step_factor));
+  if (options.optimizer.kind == OptimizerKind::sgd)
+    config.push_back(setting("momentum", options.optimizer.momentum));
+  if (options.schedule.kind == ScheduleKind::step) {
+    config.push_back(setting("step_epochs", integer(options.schedule.step_epochs)));
+    config.push_back(setting("step_factor", options.schedule.step_factor));
   }
-  if (options.schedule == ScheduleKind::cosine || options.schedule == ScheduleKind::linear) {
-    config.push_back(setting("epochs", integer(options.epochs)));
+  if (options.schedule.kind == ScheduleKind::cosine ||
+      options.schedule.kind == ScheduleKind::linear) {
+    config.push_back(setting("epochs", integer(options.batches.epochs)));
   }
-  if (options.schedule == ScheduleKind::plateau) {
-    config.push_back(setting("plateau_on", to_string(options.plateau_on)));
-    config.push_back(setting("plateau_patience", options.plateau.patience));
-    config.push_back(setting("plateau_factor", options.plateau.factor));
+  if (options.schedule.kind == ScheduleKind::plateau) {
+    config.push_back(setting("plateau_on", to_string(options.schedule.plateau_on)));
+    config.push_back(setting("plateau_patience", options.schedule.plateau.patience));
+    config.push_back(setting("plateau_factor", options.schedule.plateau.factor));
   }
   return config;
 }
@@ -177,7 +180,7 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
 }  // namespace
 
 RunConfig later_entries(const Options& options) {
-  const PreparationSettings& preparation = options.preparation;
+  const PreparationSettings& preparation = options.data.preparation;
   const Normalize& normalize = preparation.normalize;
   return {
       identity("crop", preparation.crop ? to_string(*preparation.crop) : ""),
@@ -186,14 +189,16 @@ RunConfig later_entries(const Options& options) {
        .value = normalize.values ? to_string(*normalize.values) : normalize.text,
        .identity = true,
        .title = normalize.values ? normalize.text : ""},
-      identity("init",
-               options.normal_init ? fmt::format("normal:{}", *options.normal_init) : "default"),
-      setting("decay", to_string(options.decay)),
-      setting("nesterov", integer(options.nesterov)),
-      setting("betas", fmt::format("{},{}", options.betas[0], options.betas[1])),
-      setting("eps", options.epsilon),
-      setting("loss_scale", loss_scale_value(options.loss_scale)),
-      setting("grad_clip", options.grad_clip),
+      identity("init", options.model.normal_init
+                           ? fmt::format("normal:{}", *options.model.normal_init)
+                           : "default"),
+      setting("decay", to_string(options.optimizer.decay)),
+      setting("nesterov", integer(options.optimizer.nesterov)),
+      setting("betas",
+              fmt::format("{},{}", options.optimizer.betas[0], options.optimizer.betas[1])),
+      setting("eps", options.optimizer.epsilon),
+      setting("loss_scale", loss_scale_value(options.precision.loss_scale)),
+      setting("grad_clip", options.optimizer.grad_clip),
   };
 }
 
@@ -209,7 +214,7 @@ DataFacts facts_of(const DataSet& train, const DataSet& test) {
 }
 
 double positive_weight_of(const Options& options, const DataFacts& data) {
-  if (options.positive_weight) return *options.positive_weight;
+  if (options.model.positive_weight) return *options.model.positive_weight;
   if (data.mask_pixels == 0)
     throw DataError(fmt::format(
         "--pos-weight auto: no pixel of {} belongs to a mask: look at the masks, or give a number",
@@ -224,13 +229,14 @@ double positive_weight_of(const Options& options, const DataFacts& data) {
 }
 
 void check_parallel(const Options& options, const WorkerEnvironment& environment) {
-  if (options.local_rank.value_or(-1) >= 0 && options.local_rank != environment.local_rank) {
+  if (options.device.local_rank.value_or(-1) >= 0 &&
+      options.device.local_rank != environment.local_rank) {
     throw DataError(fmt::format(
         "--local-rank {}: LOCAL_RANK, which the launcher sets, is {}: leave out --local-rank, and "
         "start several workers by ddprun --nproc-per-node=N train",
-        *options.local_rank, environment.local_rank));
+        *options.device.local_rank, environment.local_rank));
   }
-  if (options.parallel == Parallel::ddp || environment.world_size == 1) return;
+  if (options.device.parallel == Parallel::ddp || environment.world_size == 1) return;
   throw DataError(fmt::format(
       "--parallel dp is for one worker with {} replicas, but WORLD_SIZE is {}: start one "
       "worker, or leave out --parallel: several workers train by ddp",
@@ -245,35 +251,38 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
   plan.replicas = replicas_of(options);
   plan.steps_per_epoch =
       static_cast<std::int64_t>(steps_per_epoch(data.samples, plan.shards, plan.batch));
-  plan.total_steps = plan.steps_per_epoch * options.epochs;
-  plan.last_step = std::min(plan.total_steps, options.max_steps.value_or(plan.total_steps));
-  plan.schedule = {.kind = options.schedule,
+  plan.total_steps = plan.steps_per_epoch * options.batches.epochs;
+  plan.last_step = std::min(plan.total_steps, options.batches.max_steps.value_or(plan.total_steps));
+  plan.schedule = {.kind = options.schedule.kind,
                    .base_rate = scaled_rate(options, plan),
-                   .warmup_steps = warmup_steps(options.warmup, plan.total_steps),
-                   .warmup_begin = options.warmup.begin,
-                   .step_every = plan.steps_per_epoch * options.step_epochs,
-                   .step_factor = options.step_factor,
+                   .warmup_steps = warmup_steps(options.schedule.warmup, plan.total_steps),
+                   .warmup_begin = options.schedule.warmup.begin,
+                   .step_every = plan.steps_per_epoch * options.schedule.step_epochs,
+                   .step_factor = options.schedule.step_factor,
                    .total_steps = plan.total_steps,
                    .final_rate = 0,
-                   .plateau = options.plateau};
+                   .plateau = options.schedule.plateau};
   plan.scaler = scaler_config(options);
   plan.config = make_config(options, plan, data);
-  const bool by_steps = options.checkpoint_every.kind == CheckpointEvery::Kind::steps;
+  const bool by_steps = options.checkpoints.every.kind == CheckpointEvery::Kind::steps;
   plan.loop = {
-      {"epochs_in_all", std::int64_t{options.epochs}, true},
+      {"epochs_in_all", std::int64_t{options.batches.epochs}, true},
       {"last_step", plan.last_step, true},
-      {"checkpoint_every_steps", by_steps ? options.checkpoint_every.steps : 0, true},
-      {"log_every", options.log_every, true},
-      {"best_by", std::int64_t{options.best_by ? static_cast<int>(*options.best_by) : -1}, true},
-      {"bucket_mb", options.bucket_mb, true},
-      {"has_init_from", std::int64_t{options.init_from ? 1 : 0}, true},
-      {"inject_overflow_at", options.inject_overflow_at.value_or(-1), true},
+      {"checkpoint_every_steps", by_steps ? options.checkpoints.every.steps : 0, true},
+      {"log_every", options.report.log_every, true},
+      {"best_by",
+       std::int64_t{options.checkpoints.best_by ? static_cast<int>(*options.checkpoints.best_by)
+                                                : -1},
+       true},
+      {"bucket_mb", options.comm.bucket_mb, true},
+      {"has_init_from", std::int64_t{options.model.init_from ? 1 : 0}, true},
+      {"inject_overflow_at", options.precision.inject_overflow_at.value_or(-1), true},
   };
   return plan;
 }
 
 int head_classes(const Options& options, const DataFacts& data) {
-  const int classes = options.classes.value_or(data.classes);
+  const int classes = options.model.classes.value_or(data.classes);
   if (classes < data.classes) {
     throw DataError(
         fmt::format("--classes {}: {} has {} classes, so the head needs at least as many outputs: "
@@ -285,15 +294,15 @@ int head_classes(const Options& options, const DataFacts& data) {
 
 OptimizerConfig optimizer_config(const Options& options) {
   OptimizerConfig config;
-  config.kind = options.optimizer;
+  config.kind = options.optimizer.kind;
   config.weight_decay = weight_decay_of(options);
-  config.decays_all = options.decay == Decay::all;
-  config.momentum = options.momentum;
-  config.nesterov = options.nesterov;
-  config.beta1 = options.betas[0];
-  config.beta2 = options.betas[1];
-  config.epsilon = options.epsilon;
-  config.clip_norm = options.grad_clip;
+  config.decays_all = options.optimizer.decay == Decay::all;
+  config.momentum = options.optimizer.momentum;
+  config.nesterov = options.optimizer.nesterov;
+  config.beta1 = options.optimizer.betas[0];
+  config.beta2 = options.optimizer.betas[1];
+  config.epsilon = options.optimizer.epsilon;
+  config.clip_norm = options.optimizer.grad_clip;
   return config;
 }
 
@@ -301,7 +310,7 @@ PlateauState plateau_after(const std::vector<EpochSummary>& epochs, const Option
                            const Schedule& schedule) {
   PlateauState state;
   if (schedule.kind != ScheduleKind::plateau) return state;
-  const bool is_held_out = options.plateau_on == PlateauOn::held_out;
+  const bool is_held_out = options.schedule.plateau_on == PlateauOn::held_out;
   for (const EpochSummary& epoch : epochs)
     state = after_epoch(schedule.plateau, state, is_held_out ? epoch.test_loss : epoch.train_loss,
                         schedule.base_rate);
@@ -320,9 +329,9 @@ std::optional<int> shards_of(const RunConfig& config) {
 
 int choose_lanes(const Options& options, const WorkerEnvironment& environment, int cores,
                  int shards_mine) {
-  if (options.parallel == Parallel::dp) return replicas_of(options);
-  const int room = cores / environment.local_world_size / options.threads_per_shard;
-  return std::clamp(options.lanes.value_or(room), 1, std::max(1, shards_mine));
+  if (options.device.parallel == Parallel::dp) return replicas_of(options);
+  const int room = cores / environment.local_world_size / options.device.threads_per_shard;
+  return std::clamp(options.device.lanes.value_or(room), 1, std::max(1, shards_mine));
 }
 
 }  // namespace ddprun::trainer

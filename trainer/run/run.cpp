@@ -15,7 +15,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment, Gpu
   check_parallel(options, environment);
   const ChosenDevice chosen = choose_device(options, environment, gpus);
   Options used = options;
-  if (chosen.gpu) used.lanes = 1;  // its work comes from one thread
+  if (chosen.gpu) used.device.lanes = 1;  // its work comes from one thread
   WorkerRun run(chosen, used, environment, stop);
   int code = kExitFailure;
   try {

@@ -29,33 +29,33 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const T
   layout.arena_size = graph.arena_size();
   layout.moments = moment_names(optimizer_config(options));
   // What a reader needs to feed the network.
-  layout.metadata = {{"model", to_string(options.model)},
-                     {"stem", to_string(options.stem)},
-                     {"decoder", to_string(options.decoder)},
+  layout.metadata = {{"model", to_string(options.model.name)},
+                     {"stem", to_string(options.model.stem)},
+                     {"decoder", to_string(options.model.decoder)},
                      {"data", set.name()},
                      {"seed", std::to_string(options.seed)},
                      {"test_data", hash_text(sets.test->content_hash())},
                      {"classes", std::to_string(graph.classes())}};
-  if (is_generated(options)) layout.metadata.insert({"generated", options.data});
+  if (is_generated(options)) layout.metadata.insert({"generated", options.data.folder});
   if (!sets.class_names.empty())
     layout.metadata.insert({kClassNamesEntry, joined_class_names(sets.class_names)});
   if (set.target() == Target::mask)
     layout.metadata.insert(
         {"pos_weight",
          fmt::format("{}", positive_weight_of(options, facts_of(*sets.train, *sets.test)))});
-  if (options.mask_threshold)
-    layout.metadata.insert({"mask_threshold", std::to_string(*options.mask_threshold)});
-  if (options.max_tokens)
-    layout.metadata.insert({"max_tokens", std::to_string(*options.max_tokens)});
+  if (options.data.mask_threshold)
+    layout.metadata.insert({"mask_threshold", std::to_string(*options.data.mask_threshold)});
+  if (options.data.max_tokens)
+    layout.metadata.insert({"max_tokens", std::to_string(*options.data.max_tokens)});
   if (set.has_texts()) {
-    layout.metadata.insert({"size", to_string(options.size)});
+    layout.metadata.insert({"size", to_string(options.model.size)});
     layout.metadata.insert({"vocabulary", std::to_string(graph.text().vocabulary)});
-    if (!is_generated(options)) layout.metadata.insert({"tokens", to_string(options.tokens)});
+    if (!is_generated(options)) layout.metadata.insert({"tokens", to_string(options.data.tokens)});
     layout.vocabulary = sets.vocabulary;
-    if (options.tokens == TokenKind::pieces) layout.vocabulary_file = kPieceModelFile;
+    if (options.data.tokens == TokenKind::pieces) layout.vocabulary_file = kPieceModelFile;
   } else {
     layout.metadata.insert({"image_shape", to_string(preparation.shape())});
-    if (const std::optional<Crop>& crop = options.preparation.crop) {
+    if (const std::optional<Crop>& crop = options.data.preparation.crop) {
       layout.metadata.insert({"crop", to_string(*crop)});
       layout.metadata.insert({"picture_shape", to_string(set.shape())});
     }
@@ -86,13 +86,13 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
                                               std::optional<DirectoryClaim> claim, Report& report) {
   return std::make_unique<CheckpointKeeper>(
       CheckpointKeeper::Settings{
-          .every = options.checkpoint_every,
+          .every = options.checkpoints.every,
           .sequence_next = start.sequence_next,
           .step_on_disk = start.snapshot ? start.snapshot->state.step : -1,
           .block_on_disk = start.snapshot ? start.snapshot->state.block : 0,
           .path_on_disk = start.path,
           .writer = {.directory = out,
-                     .keep = static_cast<std::size_t>(options.keep),
+                     .keep = static_cast<std::size_t>(options.checkpoints.keep),
                      .layout = std::move(layout),
                      .claim = std::move(claim),
                      .on_failure = {}},

@@ -15,43 +15,44 @@ namespace {
 
 /// The words or pieces that the evaluated model knows; in training the file of --tokens.
 std::optional<std::filesystem::path> vocabulary_file(const Options& options) {
-  const bool has_file =
-      reads_texts(options.model) && !is_generated(options) && options.tokens != TokenKind::bytes;
-  if (!options.eval || !has_file) return options.piece_model;
-  const bool has_words = options.tokens == TokenKind::words;
+  const bool has_file = reads_texts(options.model.name) && !is_generated(options) &&
+                        options.data.tokens != TokenKind::bytes;
+  if (!options.eval || !has_file) return options.data.piece_model;
+  const bool has_words = options.data.tokens == TokenKind::words;
   const char* const name = has_words ? kVocabularyFile : kPieceModelFile;
-  const auto file = std::filesystem::path(*options.init_from).parent_path() / name;
+  const auto file = std::filesystem::path(*options.model.init_from).parent_path() / name;
   std::error_code unreadable;
   if (std::filesystem::exists(file, unreadable)) return file;
   // With the words of another training set the figures would be wrong, and nobody would see it.
   throw DataError(
       fmt::format("--resume-from={}: no {} beside it, which has the {} of the model: copy that "
                   "of the checkpoint, too",
-                  *options.init_from, name, has_words ? "words" : "pieces"));
+                  *options.model.init_from, name, has_words ? "words" : "pieces"));
 }
 
 DataRequest request_of(const Options& options, int workers, const MachineMemory& there) {
-  const DataKind of_images = target_of(options.model) == Target::mask ? DataKind::masked_images
-                                                                      : DataKind::labelled_images;
-  return {
-      .data = options.data,
-      .kind = reads_texts(options.model) ? DataKind::texts : of_images,
-      .images = {.shape = generated_shape(options),
-                 .threads = std::max(1, usable_cores() / workers),
-                 .mask_threshold = options.mask_threshold,
-                 .holdout = options.holdout,
-                 .seed = options.seed,
-                 .skip_bad = options.skip_bad,
-                 .memory = data_memory(options, workers, there)},
-      .other_shape = options.image_shape ? std::optional(generated_shape(options)) : std::nullopt,
-      .head = options.classes,
-      .sentences = {.count = options.sentences,
-                    .tokens = options.max_tokens.value_or(kSentenceTokens)},
-      .texts = {.tokens = options.tokens,
-                .vocabulary = vocabulary_file(options),
-                .is_kept = options.eval,
-                .plugin_folder = program_folder().string(),
-                .longest = options.max_tokens.value_or(kTextPositions)}};
+  const DataKind of_images = target_of(options.model.name) == Target::mask
+                                 ? DataKind::masked_images
+                                 : DataKind::labelled_images;
+  return {.data = options.data.folder,
+          .kind = reads_texts(options.model.name) ? DataKind::texts : of_images,
+          .images = {.shape = generated_shape(options),
+                     .threads = std::max(1, usable_cores() / workers),
+                     .mask_threshold = options.data.mask_threshold,
+                     .holdout = options.data.holdout,
+                     .seed = options.seed,
+                     .skip_bad = options.data.skip_bad,
+                     .memory = data_memory(options, workers, there)},
+          .other_shape =
+              options.data.image_shape ? std::optional(generated_shape(options)) : std::nullopt,
+          .head = options.model.classes,
+          .sentences = {.count = options.data.sentences,
+                        .tokens = options.data.max_tokens.value_or(kSentenceTokens)},
+          .texts = {.tokens = options.data.tokens,
+                    .vocabulary = vocabulary_file(options),
+                    .is_kept = options.eval,
+                    .plugin_folder = program_folder().string(),
+                    .longest = options.data.max_tokens.value_or(kTextPositions)}};
 }
 
 }  // namespace
@@ -71,7 +72,7 @@ TrainAndTest load_sets(const Options& options, int workers, const MachineMemory&
 
 std::uint64_t data_memory(const Options& options, int workers, const MachineMemory& there) {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  if (options.data_memory) return *options.data_memory;
+  if (options.data.memory) return *options.data.memory;
   if (there.most > 0) most = there.most / static_cast<std::uint64_t>(workers) / 2;
   if (there.address_space > 0) most = std::min(most, there.address_space / 2);
   return most;

@@ -81,12 +81,12 @@ std::string read_mark(const std::filesystem::path& run) {
 }  // namespace
 
 bool names_its_run(const Options& options, const WorkerEnvironment& environment) {
-  return !options.out.empty() || !environment.run_id.empty();
+  return !options.checkpoints.out.empty() || !environment.run_id.empty();
 }
 
 std::filesystem::path choose_out(const Options& options, const WorkerEnvironment& environment,
                                  const std::filesystem::path& base, const std::string& now) {
-  if (!options.out.empty()) return options.out;
+  if (!options.checkpoints.out.empty()) return options.checkpoints.out;
   const std::filesystem::path folder = base / kOutFolder;
   if (!environment.run_id.empty()) return folder / name_of_run(environment.run_id);
   if (environment.restarted()) {

@@ -98,8 +98,8 @@ MemoryQuestion question_of(const MemoryParts& parts, const TrainPlan& plan, bool
   return {.data = sets.train->bytes() + sets.test->bytes() +
                   reader_bytes(sets, reader_settings(plan, environment)),
           .executor = {.batch = plan.batch,
-                       .precision = options.precision,
-                       .threads = options.threads_per_shard},
+                       .precision = options.precision.format,
+                       .threads = options.device.threads_per_shard},
           .optimizer = optimizer_config(options),
           .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
           .width = sets.train->has_texts() ? padded_length(longest, graph.text().positions) : 0,
@@ -108,7 +108,7 @@ MemoryQuestion question_of(const MemoryParts& parts, const TrainPlan& plan, bool
           .run = run,
           .order = chosen.order,
           .lanes = choose_lanes(options, environment, usable_cores(), run.count),
-          .replicas = options.parallel == Parallel::dp ? plan.replicas : 0,
+          .replicas = options.device.parallel == Parallel::dp ? plan.replicas : 0,
           .has_copies = has_copies};
 }
 
@@ -195,10 +195,10 @@ std::string out_of_memory_text(const std::string& what, const RunMemory& planned
 
 RunMemory checked_memory(const MemoryParts& parts, const TrainPlan& plan, bool reads_checkpoint) {
   const auto& [options, environment, graph, sets, chosen, there] = parts;
-  const bool writes = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
+  const bool writes = options.checkpoints.every.kind != CheckpointEvery::Kind::off;
   const MemoryQuestion question =
       question_of(parts, plan, environment.rank == 0 && (writes || reads_checkpoint));
-  const Storage storage = chosen.device->storage(options.precision);
+  const Storage storage = chosen.device->storage(options.precision.format);
   RunMemory need = memory_of(graph, question, storage, least_lane(graph, storage, question));
   if (chosen.gpu && environment.world_size > 1)
     need.others += nccl::gpu_bytes_of_sums({.rank = environment.rank,

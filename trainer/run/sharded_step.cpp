@@ -19,7 +19,7 @@ std::vector<std::size_t> ends_of(const std::vector<Range>& buckets) {
 
 BucketSizes bucket_sizes(const Options& options) {
   BucketSizes sizes;
-  sizes.bytes = static_cast<std::size_t>(options.bucket_mb * 1024 * 1024);
+  sizes.bytes = static_cast<std::size_t>(options.comm.bucket_mb * 1024 * 1024);
   sizes.first_bytes = std::min(sizes.first_bytes, sizes.bytes);
   sizes.last_bytes = std::min(sizes.last_bytes, sizes.bytes);
   return sizes;
@@ -31,13 +31,13 @@ ShardedStep::ShardedStep(const StepParts& parts)
     : parts_(parts),
       run_(
           shard_run(parts.plan.shards, parts.communicator.world_size(), parts.communicator.rank())),
-      capture_(parts.device, parts.options.cuda_graph == CudaGraph::automatic),
+      capture_(parts.device, parts.options.device.cuda_graph == CudaGraph::automatic),
       reducer_(parts.communicator, parts.device, parts.plan.shards, parts.graph.arena_size(),
                bucket_sizes(parts.options)),
       computer_(parts.graph, parts.device, parts.lanes, parts.preparation,
                 {.executor = {.batch = parts.plan.batch,
-                              .precision = parts.options.precision,
-                              .threads = parts.options.threads_per_shard,
+                              .precision = parts.options.precision.format,
+                              .threads = parts.options.device.threads_per_shard,
                               .capture = &capture_,
                               .cuts = ends_of(reducer_.buckets())},
                  .seed = parts.options.seed,

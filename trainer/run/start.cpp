@@ -75,14 +75,14 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
   StartingPoint start;
   remove_stale(out);
   FoundCheckpoint found = find_newest(out, layout, [&](const TrainingState& there) -> std::string {
-    if (options.resume == Resume::never) return "not wanted";
+    if (options.checkpoints.resume == Resume::never) return "not wanted";
     const Continuation continuation = continuation_of(there, options, environment, data);
     if (continuation.reason_against.empty()) before_reading(continuation.plan);
     return continuation.reason_against;
   });
   start.sequence_next = found.sequence_next;
-  if (options.resume == Resume::never) return start;
-  if (options.resume == Resume::strict && !found.skipped.empty()) {
+  if (options.checkpoints.resume == Resume::never) return start;
+  if (options.checkpoints.resume == Resume::strict && !found.skipped.empty()) {
     throw DataError(fmt::format(
         "--resume=strict: a checkpoint cannot be used: {}. Remove it, or use --resume=auto to skip "
         "it{}",
@@ -98,7 +98,7 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
   for (const std::string& line : skipped_lines(found)) report.warning(line);
   if (!found.snapshot) {
     if (found.skipped.empty() && environment.restarted() &&
-        options.checkpoint_every.kind != CheckpointEvery::Kind::off) {
+        options.checkpoints.every.kind != CheckpointEvery::Kind::off) {
       report.warning(
           fmt::format("these workers follow others of the same job, but there is no checkpoint in "
                       "{}: starting from step 0. If rank 0 ran on another machine before, --out "
@@ -123,17 +123,17 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
 InitialWeights initialize_weights(const Options& options, const Graph& graph,
                                   std::span<float> parameters) {
   initialize(graph.parameters(), parameters, options.seed);
-  if (!options.init_from) return {};
+  if (!options.model.init_from) return {};
   const LeftOut left_out =
-      load_weights(*options.init_from, graph.parameters(), options.init_skip, parameters,
-                   options.eval ? WeightsUse::evaluation : WeightsUse::training);
+      load_weights(*options.model.init_from, graph.parameters(), options.model.init_skip,
+                   parameters, options.eval ? WeightsUse::evaluation : WeightsUse::training);
   InitialWeights weights;
   // Of the values that the run begins with, so that neither the file's name nor what is left out of
   // it matters.
   weights.hash = hash_text(hash_floats(parameters));
-  weights.note =
-      fmt::format("initial weights from {} (hash {})", printable(*options.init_from), weights.hash);
-  if (!options.init_skip.empty()) {
+  weights.note = fmt::format("initial weights from {} (hash {})",
+                             printable(*options.model.init_from), weights.hash);
+  if (!options.model.init_skip.empty()) {
     weights.note += fmt::format("; parameters that keep seeded values: {}; tensors not used: {}",
                                 shown_names(left_out.kept), shown_names(left_out.unused));
   }

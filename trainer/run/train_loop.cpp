@@ -23,7 +23,7 @@ constexpr std::int64_t kShareStepsMax = 256;
 
 TrainLoop::TrainLoop(TrainParts parts)
     : parts_(parts),
-      score_(score_of(parts.graph.target(), parts.options.best_by)),
+      score_(score_of(parts.graph.target(), parts.options.checkpoints.best_by)),
       step_(make_training_step({.options = parts.options,
                                 .plan = parts.plan,
                                 .preparation = parts.preparation,
@@ -66,10 +66,10 @@ int TrainLoop::run() {
 
 /// Whether something is to be written after this step, and not when there is time for it.
 bool TrainLoop::is_due() const {
-  const CheckpointEvery& every = parts_.options.checkpoint_every;
+  const CheckpointEvery& every = parts_.options.checkpoints.every;
   const std::int64_t step = parts_.state.step;
   if (every.kind == CheckpointEvery::Kind::steps && step % every.steps == 0) return true;
-  return parts_.options.log_every > 0 && step % parts_.options.log_every == 0;
+  return parts_.options.report.log_every > 0 && step % parts_.options.report.log_every == 0;
 }
 
 bool TrainLoop::step() {
@@ -85,7 +85,8 @@ bool TrainLoop::step() {
                     .weights = parts_.learner.weights(),
                     .first_shard = parts_.learner.state(),
                     .others = parts_.learner.state()};
-  if (parts_.options.inject_overflow_at == state.step) inputs.first_shard = make_overflow();
+  if (parts_.options.precision.inject_overflow_at == state.step)
+    inputs.first_shard = make_overflow();
 
   progress_.at(state.step, "compute");
   step_->compute(samples_.reader(), inputs);
@@ -167,7 +168,7 @@ void TrainLoop::report_interval(Time now, bool is_last) {
                     .steps = state.step - open.first_step,
                     .last_step = parts_.plan.last_step,
                     .epoch = state.epoch,
-                    .epochs = parts_.options.epochs,
+                    .epochs = parts_.options.batches.epochs,
                     .loss = mean_loss(counters),
                     .score = score_.of(counters),
                     .learning_rate = static_cast<double>(state.step_state.learning_rate),
@@ -181,7 +182,8 @@ void TrainLoop::report_interval(Time now, bool is_last) {
   if (parts_.plan.scaler.enabled) {
     interval.loss_scale = static_cast<double>(state.step_state.scaler.scale);
   }
-  if (parts_.options.grad_clip > 0) interval.gradient_norm = state.step_state.gradient_norm;
+  if (parts_.options.optimizer.grad_clip > 0)
+    interval.gradient_norm = state.step_state.gradient_norm;
   if (step_->exposed())
     interval.exposed_share = open.seconds > 0 ? open.exposed_seconds / open.seconds : 0;
   if (parts_.report.interval(interval, now)) parts_.state.interval = {.first_step = state.step};
@@ -204,7 +206,7 @@ void TrainLoop::report_evaluation(double share, Time began) {
   parts_.report.evaluation({.step = state.step,
                             .last_step = parts_.plan.last_step,
                             .epoch = state.epoch,
-                            .epochs = parts_.options.epochs,
+                            .epochs = parts_.options.batches.epochs,
                             .share = share,
                             .seconds_left = seconds_left(share)},
                            began, now);
@@ -268,7 +270,7 @@ bool TrainLoop::note_if_best(const EpochSummary& summary) {
 
 EpochEnding TrainLoop::ending(EpochEnd end) const {
   return {.end = end,
-          .epochs = parts_.options.epochs,
+          .epochs = parts_.options.batches.epochs,
           .step = parts_.state.step,
           .learning_rate = static_cast<double>(parts_.state.step_state.learning_rate)};
 }
@@ -314,7 +316,7 @@ int TrainLoop::finish() {
                   .weights_hash = hash_text(parts_.learner.hash()),
                   .shards = parts_.plan.shards,
                   .batch = parts_.plan.batch,
-                  .threads_per_shard = parts_.options.threads_per_shard,
+                  .threads_per_shard = parts_.options.device.threads_per_shard,
                   .compute = state.compute,
                   .steps = state.step,
                   .skipped = state.step_state.skipped,

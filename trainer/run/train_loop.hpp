@@ -104,7 +104,7 @@ class TrainLoop {
   [[nodiscard]] std::string where_not_finite(const Counters& counters) const;
   int finish();
   std::int64_t choose_steps_to_next() const;
-  [[nodiscard]] Time deadline() const { return Clock::now() + parts_.options.comm_timeout; }
+  [[nodiscard]] Time deadline() const { return Clock::now() + parts_.options.comm.timeout; }
 
   TrainParts parts_;
   Score score_;

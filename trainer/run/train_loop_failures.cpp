@@ -26,7 +26,7 @@ bool TrainLoop::is_sound(const Counters& counters) {
   if (counters.not_finite > 0 && !parts_.plan.scaler.enabled)
     return end_broken(where_not_finite(counters),
                       advice("this sample", place_of(counters).step > 0));
-  const LossScale& scale = parts_.options.loss_scale;
+  const LossScale& scale = parts_.options.precision.loss_scale;
   if (shared_[0].stuck >= kStuckSteps)
     return end_broken(
         fmt::format("the gradients overflowed in {} steps in a row, by step {}, with {}",
@@ -89,14 +89,14 @@ SamplePlace TrainLoop::place_of(const Counters& counters) const {
 std::string TrainLoop::advice(const char* look_at, bool was_updated) const {
   const bool is_zero = base_rate(parts_.options) == 0;
   if (was_updated && !is_zero) {
-    const bool has_no_scale = parts_.options.precision == Precision::fp16 &&
-                              parts_.options.loss_scale.kind == LossScale::Kind::none;
+    const bool has_no_scale = parts_.options.precision.format == Precision::fp16 &&
+                              parts_.options.precision.loss_scale.kind == LossScale::Kind::none;
     return std::string("lower --lr, or use --warmup") +
            (has_no_scale ? ", or --loss-scale=dynamic" : "");
   }
   return fmt::format("{}: look at {} and {}",
                      was_updated ? "--lr is 0" : "no update was made before it", look_at,
-                     parts_.options.init_from ? "the weights of --init-from" : "at --init");
+                     parts_.options.model.init_from ? "the weights of --init-from" : "at --init");
 }
 
 std::string TrainLoop::advice(const char* look_at) const {

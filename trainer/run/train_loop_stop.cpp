@@ -51,7 +51,7 @@ bool TrainLoop::ends_as_asked() {
                                       first - shared_.begin(), signal_name(signal), state.step));
   }
   const auto written_by =
-      Clock::now() + std::max<Clock::duration>(kWrittenWait, parts_.options.comm_timeout);
+      Clock::now() + std::max<Clock::duration>(kWrittenWait, parts_.options.comm.timeout);
   if (parts_.keeper != nullptr) {
     const auto now = Clock::now();
     state.seconds = seconds_before_ + seconds_between(began_, now);
@@ -66,9 +66,9 @@ bool TrainLoop::ends_as_asked() {
                    .step = state.step,
                    .checkpoint = parts_.keeper->newest(),
                    .is_saved = is_saved,
-                   .is_off = options.checkpoint_every.kind == CheckpointEvery::Kind::off,
-                   .is_named = !options.out.empty(),
-                   .is_resumed = options.resume != Resume::never});
+                   .is_off = options.checkpoints.every.kind == CheckpointEvery::Kind::off,
+                   .is_named = !options.checkpoints.out.empty(),
+                   .is_resumed = options.checkpoints.resume != Resume::never});
   }
   // Only now, so that a launcher does not take the first rank to leave for a failed one.
   const CommResult all_end = parts_.communicator.barrier(written_by);

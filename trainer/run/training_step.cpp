@@ -6,7 +6,8 @@
 namespace ddprun::trainer {
 
 std::unique_ptr<TrainingStep> make_training_step(const StepParts& parts) {
-  if (parts.options.parallel == Parallel::dp) return std::make_unique<DataParallelStep>(parts);
+  if (parts.options.device.parallel == Parallel::dp)
+    return std::make_unique<DataParallelStep>(parts);
   return std::make_unique<ShardedStep>(parts);
 }
 

@@ -60,22 +60,22 @@ int WorkerRun::run() {
 
 void WorkerRun::load() {
   there_ = machine_memory();
-  if (options_.eval) evaluated_ = metadata_of_weights(*options_.init_from, is_first());
+  if (options_.eval) evaluated_ = metadata_of_weights(*options_.model.init_from, is_first());
   sets_ = load_sets(options_, environment_.local_world_size, there_);
   phase_ = Phase::before_training;
   data_ = facts_of(*sets_.train, *sets_.test);
-  check_classes_of_writer(evaluated_, sets_.class_names, options_.init_from.value_or(""));
-  preparation_.emplace(options_.preparation, *sets_.train);
-  graph_ = make_graph({.model = options_.model,
+  check_classes_of_writer(evaluated_, sets_.class_names, options_.model.init_from.value_or(""));
+  preparation_.emplace(options_.data.preparation, *sets_.train);
+  graph_ = make_graph({.model = options_.model.name,
                        .shape = preparation_->shape(),
                        .classes = head_classes(options_, data_),
-                       .dropout = options_.dropout,
-                       .stem = options_.stem,
-                       .decoder = options_.decoder,
+                       .dropout = options_.model.dropout,
+                       .stem = options_.model.stem,
+                       .decoder = options_.model.decoder,
                        .positive_weight = positive_weight_of(options_, data_),
                        .vocabulary = sets_.train->text().vocabulary,
-                       .size = options_.size,
-                       .normal_init = options_.normal_init});
+                       .size = options_.model.size,
+                       .normal_init = options_.model.normal_init});
   check_sets(sets_, *graph_);
 }
 
@@ -132,22 +132,22 @@ void WorkerRun::find_starting_point() {
   if (writes()) lock_directory();
   report_.emplace(Report::Settings{
       .rank = environment_.rank,
-      .json = options_.json,
-      .quiet = options_.quiet,
+      .json = options_.report.json,
+      .quiet = options_.report.quiet,
       .place = {.world_size = environment_.world_size, .round = environment_.round},
-      .score = score_of(graph_->target(), options_.best_by),
+      .score = score_of(graph_->target(), options_.checkpoints.best_by),
       .metrics = writes() ? out_ / kMetricsFile : std::filesystem::path(),
-      .events = writes() && options_.tensorboard ? out_ : std::filesystem::path(),
-      .log_every = options_.log_every});
+      .events = writes() && options_.report.tensorboard ? out_ : std::filesystem::path(),
+      .log_every = options_.report.log_every});
   if (!is_first()) return;
   if (!chosen_.warning.empty()) report_->warning(chosen_.warning);
   if (!sets_.warning.empty()) report_->warning(sets_.warning);
-  if (device().storage(options_.precision) == Storage::rounded_to_bf16)
+  if (device().storage(options_.precision.format) == Storage::rounded_to_bf16)
     report_->warning(
         "--precision bf16: this CPU has no instructions for it (avx512_bf16), so values are only "
         "rounded to bf16, and a step takes as long as in fp32");
   // Part of what tells whether a checkpoint is of this run.
-  if (options_.init_from) {
+  if (options_.model.init_from) {
     // Which checkpoint the run goes on from depends on the weights, and V on the checkpoint.
     if (states_in(out_).empty())
       checked_memory(memory_parts(), make_plan(options_, environment_, data_, std::nullopt), false);
@@ -160,7 +160,7 @@ void WorkerRun::find_starting_point() {
     claim_ = claim_directory(out_, environment_, *report_);
   start_ = find_start(
       options_, environment_, data_, out_, make_layout(options_, *graph_, sets_, *preparation_),
-      compute_text(chosen_, options_.precision, environment_.world_size),
+      compute_text(chosen_, options_.precision.format, environment_.world_size),
       [&](const TrainPlan& plan) { checked_memory(memory_parts(), plan, true); }, *report_);
   if (start_.snapshot) parameters_ = {};
 }
@@ -172,7 +172,7 @@ bool WorkerRun::agree_on_plan() {
     // Refused here where it can be, before anybody is waited for.
     shards = make_plan(options_, environment_, data_, shards).shards;
   }
-  rendezvous_.emplace(environment_, options_.rendezvous_timeout);
+  rendezvous_.emplace(environment_, options_.comm.rendezvous_timeout);
   const AgreedShards agreed =
       rendezvous_->agree_on_shards(shards.value_or(0), chosen_.gpu != nullptr, chosen_.why_no_gpu);
   if (!agreed.result.ok()) {
@@ -205,7 +205,7 @@ bool WorkerRun::meet() {
                                               .arena_floats = graph_->arena_size(),
                                               .group = rendezvous_->group(),
                                               .on_phase = {}},
-                                             options_.comm_timeout, rendezvous_->exchange(),
+                                             options_.comm.timeout, rendezvous_->exchange(),
                                              rendezvous_->deadline());
   communicator_ = std::move(setup.communicator);
   if (!setup.how.empty()) sums_text_ = " (" + setup.how + ")";
@@ -220,14 +220,14 @@ bool WorkerRun::begin() {
   learner_.emplace(*graph_, device(),
                    Learner::Settings{.optimizer = optimizer_config(options_),
                                      .scaler = plan_.scaler,
-                                     .precision = options_.precision,
+                                     .precision = options_.precision.format,
                                      .shards = statistic_shards(plan_)});
   state_ = start_.snapshot ? start_.snapshot->state : fresh_state(plan_);
   state_.config = plan_.config;
   if (start_.snapshot) {
     restore(*start_.snapshot, *learner_);
   } else if (is_first()) {
-    if (!options_.init_from) {
+    if (!options_.model.init_from) {
       parameters_ = FloatBuffer(graph_->arena_size());
       initial_ = initialize_weights(options_, *graph_, parameters_.span());
     }
@@ -235,7 +235,7 @@ bool WorkerRun::begin() {
     parameters_ = {};
   }
   const CommResult same =
-      distribute(*communicator_, plan_, state_, *learner_, options_.rendezvous_timeout);
+      distribute(*communicator_, plan_, state_, *learner_, options_.comm.rendezvous_timeout);
   if (!same.ok()) {
     report_->error(fmt::format("lost another rank at the start: {}", same.detail));
     communicator_->abort(same.detail);
@@ -244,8 +244,8 @@ bool WorkerRun::begin() {
   state_.step_state.scaler = resumed_scaler(plan_.scaler, state_.step_state.scaler);
   learner_->set_step_state(state_.step_state);
   state_.run = environment_.run_id;
-  state_.compute = compute_text(chosen_, options_.precision, environment_.world_size);
-  judge_by(score_of(graph_->target(), options_.best_by));
+  state_.compute = compute_text(chosen_, options_.precision.format, environment_.world_size);
+  judge_by(score_of(graph_->target(), options_.checkpoints.best_by));
   state_.world_size = environment_.world_size;
   state_.round = environment_.round;
   state_.restarts = environment_.restart_count;
@@ -259,7 +259,7 @@ bool WorkerRun::begin() {
     mark_run(options_, environment_, out_);
     // A restart that goes on with its run is not newer than a run that has begun since.
     const bool goes_on = environment_.restarted() && start_.snapshot;
-    if (options_.out.empty() && !goes_on) lead_latest_to(out_.parent_path(), out_);
+    if (options_.checkpoints.out.empty() && !goes_on) lead_latest_to(out_.parent_path(), out_);
   }
   if (is_first() && keeps_checkpoints() && !claim_)
     claim_ = claim_directory(out_, environment_, *report_);
@@ -276,9 +276,9 @@ bool WorkerRun::begin() {
     layout.metadata.insert({"batch", std::to_string(plan_.batch)});
     keeper_ = make_keeper(options_, start_, out_, std::move(layout), std::move(claim_), *report_);
   }
-  if (options_.init_from && start_.snapshot) {
+  if (options_.model.init_from && start_.snapshot) {
     report_->note("--init-from was not used, as the run goes on from its checkpoint");
-  } else if (options_.init_from) {
+  } else if (options_.model.init_from) {
     report_->note(initial_.note);
   }
   report_->note(start_text());
@@ -348,13 +348,13 @@ int WorkerRun::evaluate() {
 
 std::string WorkerRun::evaluation_text() const {
   return fmt::format("evaluating {} on {} ({} held-out samples), {} worker{} on {}, b={}",
-                     printable(options_.init_from.value_or("")), data_.name, sets_.test->size(),
-                     environment_.world_size, environment_.world_size == 1 ? "" : "s", chosen_.name,
-                     plan_.batch);
+                     printable(options_.model.init_from.value_or("")), data_.name,
+                     sets_.test->size(), environment_.world_size,
+                     environment_.world_size == 1 ? "" : "s", chosen_.name, plan_.batch);
 }
 
 std::string WorkerRun::replicas_text() const {
-  if (options_.parallel == Parallel::ddp) return "";
+  if (options_.device.parallel == Parallel::ddp) return "";
   return fmt::format(" with {} replica{} (dp)", plan_.replicas, plan_.replicas == 1 ? "" : "s");
 }
 
@@ -369,10 +369,10 @@ std::string WorkerRun::memory_text() const {
 std::string WorkerRun::start_text() const {
   if (start_.snapshot && start_.snapshot->state.step >= plan_.last_step &&
       start_.snapshot->state.block != plan_.steps_per_epoch) {
-    const std::string all =
-        plan_.last_step < plan_.total_steps
-            ? fmt::format("{} steps", plan_.last_step)
-            : fmt::format("{} epoch{}", options_.epochs, options_.epochs == 1 ? "" : "s");
+    const std::string all = plan_.last_step < plan_.total_steps
+                                ? fmt::format("{} steps", plan_.last_step)
+                                : fmt::format("{} epoch{}", options_.batches.epochs,
+                                              options_.batches.epochs == 1 ? "" : "s");
     return fmt::format("nothing to do: all {} are in {}", all, start_.path);
   }
   std::string from = "from step 0";
@@ -381,7 +381,8 @@ std::string WorkerRun::start_text() const {
   } else if (keeps_checkpoints()) {
     from += ", checkpoints in " + out_.string();
     // Another start of the same command may be another run.
-    if (options_.out.empty()) from += fmt::format(" (--out={} goes on there)", out_.string());
+    if (options_.checkpoints.out.empty())
+      from += fmt::format(" (--out={} goes on there)", out_.string());
   }
   return fmt::format(
       "training on {} ({} samples{}), {} worker{}{} on {}{}, V={}, b={}, memory {}, {}", data_.name,

@@ -63,10 +63,10 @@ class WorkerRun {
   int evaluate();
   [[nodiscard]] bool is_first() const { return environment_.rank == 0; }
   [[nodiscard]] bool keeps_checkpoints() const {
-    return options_.checkpoint_every.kind != CheckpointEvery::Kind::off;
+    return options_.checkpoints.every.kind != CheckpointEvery::Kind::off;
   }
   [[nodiscard]] bool writes() const {
-    return is_first() && (keeps_checkpoints() || !options_.out.empty());
+    return is_first() && (keeps_checkpoints() || !options_.checkpoints.out.empty());
   }
   [[nodiscard]] Device& device() const { return *chosen_.device; }
   [[nodiscard]] MemoryParts memory_parts() const;

@@ -21,19 +21,19 @@ constexpr ImageShape kShape{8, 8, 1};
 struct Run {
   Run(const DataSet& pictures, ModelName model, int replicas, Options wanted = {})
       : set(pictures), options(std::move(wanted)) {
-    options.model = model;
-    options.batch = kBatch;
-    options.shards = options.shards.value_or(2);
+    options.model.name = model;
+    options.batches.batch = kBatch;
+    options.batches.shards = options.batches.shards.value_or(2);
     if (replicas > 0) {
-      options.parallel = Parallel::dp;
-      options.replicas = replicas;
+      options.device.parallel = Parallel::dp;
+      options.device.replicas = replicas;
     }
     plan = make_plan(options, {}, facts_of(set, set), std::nullopt);
     graph.emplace(make_graph({.model = model, .shape = kShape, .classes = set.classes()}));
     learner.emplace(*graph, *device,
                     Learner::Settings{.optimizer = optimizer_config(options),
                                       .scaler = plan.scaler,
-                                      .precision = options.precision,
+                                      .precision = options.precision.format,
                                       .shards = statistic_shards(plan)});
     std::vector<float> parameters(graph->arena_size());
     initialize(graph->parameters(), parameters, 1);
@@ -128,8 +128,8 @@ TEST_CASE("replica 0 holds moments, arriving gradients and outputs beside what e
   const int shards = GENERATE(2, 4);  // 4: each replica accumulates two
   INFO(to_string(precision) << ", V=" << shards);
   Options options;
-  options.precision = precision;
-  options.shards = shards;
+  options.precision.format = precision;
+  options.batches.shards = shards;
   Run run(set, ModelName::lenet, 2, options);
   run.train(0);
   run.step->evaluate(run.samples, [](double) { return true; });

@@ -37,7 +37,7 @@ FoundGpu not_found(const char* why, bool nothing_there) {
 TEST_CASE("the option --device=cpu asks for no GPU") {
   NoGpus gpus([] { return not_found("x", false); });
   Options options;
-  options.device = DeviceKind::cpu;
+  options.device.kind = DeviceKind::cpu;
   const ChosenDevice chosen = choose_device(options, {}, gpus);
   CHECK(gpus.times == 0);
   CHECK((chosen.name == "the CPU" && chosen.warning.empty() && !chosen.gpu));
@@ -61,7 +61,7 @@ TEST_CASE(
 TEST_CASE("tf32 is refused where auto finds no GPU, with the reason and what to take") {
   NoGpus none([] { return not_found("no NVIDIA driver was found", true); });
   Options options;
-  options.precision = Precision::tf32;
+  options.precision.format = Precision::tf32;
   CHECK_THROWS_WITH(choose_device(options, {}, none),
                     "--precision=tf32 is for GPUs, but this worker trains on the CPU, as no NVIDIA "
                     "driver was found: take --precision=fp32, or a GPU");
@@ -78,12 +78,12 @@ TEST_CASE("NVIDIA_TF32_OVERRIDE is warned of where it turns fp32 into tf32, or t
              Contains("NVIDIA_TF32_OVERRIDE=1") && Contains("tf32"));
   CHECK(gpu_warning(options, environment_with("0")).empty());
   CHECK(gpu_warning(options, environment_with(nullptr)).empty());
-  options.precision = Precision::tf32;
+  options.precision.format = Precision::tf32;
   CHECK(gpu_warning(options, environment_with("1")).empty());
   CHECK(gpu_warning(options, environment_with(nullptr)).empty());
   CHECK_THAT(gpu_warning(options, environment_with("0")),
              Contains("NVIDIA_TF32_OVERRIDE=0") && Contains("--precision tf32 in fp32"));
-  options.precision = Precision::bf16;
+  options.precision.format = Precision::bf16;
   CHECK(gpu_warning(options, environment_with("1")).empty());
   CHECK(gpu_warning(options, environment_with("0")).empty());
 }
@@ -96,7 +96,7 @@ TEST_CASE("where CUDA_VISIBLE_DEVICES hides all GPUs, auto trains on the CPU wit
     const ChosenDevice chosen = choose_device({}, environment, gpus);
     CHECK((gpus.times == 0 && chosen.name == "the CPU" && chosen.warning.empty()));
     Options options;
-    options.device = DeviceKind::cuda;
+    options.device.kind = DeviceKind::cuda;
     CHECK_THROWS_WITH(
         choose_device(options, environment, gpus),
         Contains("--device cuda: CUDA_VISIBLE_DEVICES=") && Contains("hides all GPUs: unset it"));
@@ -106,7 +106,7 @@ TEST_CASE("where CUDA_VISIBLE_DEVICES hides all GPUs, auto trains on the CPU wit
 TEST_CASE("the option --device=cuda without a GPU is refused with the reason") {
   NoGpus gpus([] { return not_found("no NVIDIA driver was found", true); });
   Options options;
-  options.device = DeviceKind::cuda;
+  options.device.kind = DeviceKind::cuda;
   CHECK_THROWS_WITH(choose_device(options, {}, gpus), "--device cuda: no NVIDIA driver was found");
   CHECK(!gpus.asked.only_if_likely);
   NoGpus faulty([]() -> FoundGpu { throw cuda::GpuError("cudaSetDevice failed"); });
@@ -119,20 +119,20 @@ TEST_CASE("the option --device=cuda without a GPU is refused with the reason") {
 TEST_CASE("GPUs are asked for by rank, precision and determinism") {
   NoGpus gpus([] { return not_found("x", false); });
   Options options;
-  options.precision = Precision::bf16;
-  options.no_deterministic = true;
+  options.precision.format = Precision::bf16;
+  options.device.no_deterministic = true;
   WorkerEnvironment environment;
   environment.world_size = 4;
   environment.local_world_size = 2;
   environment.local_rank = 1;
   choose_device(options, environment, gpus);
   CHECK_FALSE(gpus.asked.request.shares);
-  options.share_gpu = true;
+  options.device.share_gpu = true;
   choose_device(options, environment, gpus);
   CHECK(gpus.asked.request.shares);
   CHECK((gpus.asked.several_ranks && !gpus.asked.deterministic && !gpus.asked.tf32));
   CHECK(gpus.asked.request.newer_type == "bf16");
-  options.precision = Precision::tf32;
+  options.precision.format = Precision::tf32;
   CHECK_THROWS_AS(choose_device(options, environment, gpus), DataError);  // as there is none
   CHECK((gpus.asked.tf32 && gpus.asked.request.newer_type == "tf32"));
   CHECK((gpus.asked.request.local_rank == 1 && gpus.asked.request.local_world_size == 2));

@@ -11,7 +11,7 @@ namespace {
 
 TEST_CASE("textclf trains with AdamW at a rate of its own") {
   const Options texts = parse({"--model=textclf"});
-  CHECK(texts.optimizer == OptimizerKind::adamw);
+  CHECK(texts.optimizer.kind == OptimizerKind::adamw);
   CHECK(base_rate(texts) == 0.0005);
   CHECK(base_rate(parse({"--model=textclf", "--optimizer=sgd"})) == 0.05);
   CHECK(base_rate(parse({"--model=textclf", "--lr=0.01"})) == 0.01);
@@ -23,30 +23,31 @@ TEST_CASE("the optimizer has PyTorch's defaults, and takes its options in PyTorc
   CHECK(weight_decay_of(parse({"--optimizer=adamw"})) == 0.01);
   CHECK(weight_decay_of(parse({"--optimizer=adamw", "--weight-decay=0"})) == 0);
   const Options options = parse({"--optimizer=adamw", "--betas=0.8,0.95", "--eps=1e-6"});
-  CHECK(options.betas == std::array{0.8, 0.95});
-  CHECK(options.epsilon == 1e-6);
-  CHECK(parse({"--grad-clip=0.5"}).grad_clip == 0.5);
-  CHECK(parse({"--nesterov"}).nesterov);
+  CHECK(options.optimizer.betas == std::array{0.8, 0.95});
+  CHECK(options.optimizer.epsilon == 1e-6);
+  CHECK(parse({"--grad-clip=0.5"}).optimizer.grad_clip == 0.5);
+  CHECK(parse({"--nesterov"}).optimizer.nesterov);
 }
 
 TEST_CASE("a warm-up is a number of steps or a share of all") {
-  CHECK(parse({}).warmup.steps == 0);
-  CHECK(parse({"--warmup=500"}).warmup.steps == 500);
-  CHECK(parse({"--warmup=6%"}).warmup.share == Approx(0.06));
-  CHECK(parse({"--warmup=0.5%"}).warmup.share == Approx(0.005));
-  CHECK(parse({"--warmup=500"}).warmup.begin == 0);
-  CHECK(parse({"--warmup=500+1"}).warmup.steps == 500);
-  CHECK(parse({"--warmup=500+1"}).warmup.begin == 1);
-  CHECK(parse({"--warmup=6%+1"}).warmup.share == Approx(0.06));
-  CHECK(parse({"--warmup=6%+1"}).warmup.begin == 1);
+  CHECK(parse({}).schedule.warmup.steps == 0);
+  CHECK(parse({"--warmup=500"}).schedule.warmup.steps == 500);
+  CHECK(parse({"--warmup=6%"}).schedule.warmup.share == Approx(0.06));
+  CHECK(parse({"--warmup=0.5%"}).schedule.warmup.share == Approx(0.005));
+  CHECK(parse({"--warmup=500"}).schedule.warmup.begin == 0);
+  CHECK(parse({"--warmup=500+1"}).schedule.warmup.steps == 500);
+  CHECK(parse({"--warmup=500+1"}).schedule.warmup.begin == 1);
+  CHECK(parse({"--warmup=6%+1"}).schedule.warmup.share == Approx(0.06));
+  CHECK(parse({"--warmup=6%+1"}).schedule.warmup.begin == 1);
 }
 
 TEST_CASE("the loss scale is dynamic, none or a number that stays") {
-  CHECK(parse({"--precision=fp16"}).loss_scale.kind == LossScale::Kind::dynamic);
-  CHECK(parse({"--precision=fp16", "--loss-scale=none"}).loss_scale.kind == LossScale::Kind::none);
+  CHECK(parse({"--precision=fp16"}).precision.loss_scale.kind == LossScale::Kind::dynamic);
+  CHECK(parse({"--precision=fp16", "--loss-scale=none"}).precision.loss_scale.kind ==
+        LossScale::Kind::none);
   const Options fixed = parse({"--precision=fp16", "--loss-scale=1024"});
-  CHECK(fixed.loss_scale.kind == LossScale::Kind::fixed);
-  CHECK(fixed.loss_scale.value == 1024);
+  CHECK(fixed.precision.loss_scale.kind == LossScale::Kind::fixed);
+  CHECK(fixed.precision.loss_scale.value == 1024);
 }
 
 }  // namespace

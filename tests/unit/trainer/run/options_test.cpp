@@ -25,47 +25,47 @@ EarlyExit refused(const Arguments& arguments) {
 
 TEST_CASE("no argument at all is a complete command") {
   const Options options = parse({});
-  CHECK(options.model == ModelName::lenet);
-  CHECK(options.data == "generated");
+  CHECK(options.model.name == ModelName::lenet);
+  CHECK(options.data.folder == "generated");
   CHECK(base_rate(options) == 0.05);
-  CHECK(options.resume == Resume::automatic);
+  CHECK(options.checkpoints.resume == Resume::automatic);
 }
 
 TEST_CASE("values come with a blank or with =, and names with dashes or underscores") {
-  CHECK(parse({"--max-steps", "7"}).max_steps == 7);
-  CHECK(parse({"--max-steps=7"}).max_steps == 7);
-  CHECK(parse({"--max_steps=7"}).max_steps == 7);
-  CHECK(parse({"--data=a_b"}).data == "a_b");
-  CHECK(parse({"--data", "a_b"}).data == "a_b");
+  CHECK(parse({"--max-steps", "7"}).batches.max_steps == 7);
+  CHECK(parse({"--max-steps=7"}).batches.max_steps == 7);
+  CHECK(parse({"--max_steps=7"}).batches.max_steps == 7);
+  CHECK(parse({"--data=a_b"}).data.folder == "a_b");
+  CHECK(parse({"--data", "a_b"}).data.folder == "a_b");
 }
 
 TEST_CASE("words are converted to their values") {
   const Options options =
       parse({"--optimizer=adamw", "--schedule=step", "--precision=bf16", "--resume=strict",
              "--checkpoint-every=20", "--comm-timeout=3s", "--rendezvous-timeout=20"});
-  CHECK(options.optimizer == OptimizerKind::adamw);
+  CHECK(options.optimizer.kind == OptimizerKind::adamw);
   CHECK(base_rate(options) == 0.001);
-  CHECK(options.schedule == ScheduleKind::step);
-  CHECK(options.precision == Precision::bf16);
-  CHECK(parse({"--precision=tf32"}).precision == Precision::tf32);
-  CHECK(options.resume == Resume::strict);
-  CHECK(options.checkpoint_every.steps == 20);
-  CHECK(options.comm_timeout == std::chrono::seconds(3));
-  CHECK(options.rendezvous_timeout == std::chrono::seconds(20));
+  CHECK(options.schedule.kind == ScheduleKind::step);
+  CHECK(options.precision.format == Precision::bf16);
+  CHECK(parse({"--precision=tf32"}).precision.format == Precision::tf32);
+  CHECK(options.checkpoints.resume == Resume::strict);
+  CHECK(options.checkpoints.every.steps == 20);
+  CHECK(options.comm.timeout == std::chrono::seconds(3));
+  CHECK(options.comm.rendezvous_timeout == std::chrono::seconds(20));
 }
 
 TEST_CASE("replicas are those of dp, on the CPU") {
-  CHECK(parse({}).parallel == Parallel::ddp);
+  CHECK(parse({}).device.parallel == Parallel::ddp);
   CHECK(replicas_of(parse({})) == 1);
   const Options options = parse({"--parallel=dp", "--replicas=3"});
-  CHECK(options.parallel == Parallel::dp);
+  CHECK(options.device.parallel == Parallel::dp);
   CHECK(replicas_of(options) == 3);
-  CHECK(options.device == DeviceKind::cpu);
+  CHECK(options.device.kind == DeviceKind::cpu);
   // What evaluates may have the options of what trained.
   const Options evaluates = parse({"--eval", "--resume-from=out", "--parallel=dp", "--replicas=3"});
-  CHECK(evaluates.parallel == Parallel::ddp);
+  CHECK(evaluates.device.parallel == Parallel::ddp);
   CHECK(replicas_of(evaluates) == 1);
-  CHECK(evaluates.device == DeviceKind::automatic);
+  CHECK(evaluates.device.kind == DeviceKind::automatic);
 }
 
 TEST_CASE("generated pictures have the model's usual shape, or the one that is given") {
@@ -83,12 +83,12 @@ TEST_CASE("generated pictures have the model's usual shape, or the one that is g
 }
 
 TEST_CASE("pictures can be cropped, flipped and normalised in another way") {
-  const PreparationSettings usual = parse({}).preparation;
+  const PreparationSettings usual = parse({}).data.preparation;
   CHECK_FALSE(usual.crop);
   CHECK_FALSE(usual.flip);
   CHECK_FALSE(usual.normalize.values);
   const PreparationSettings given =
-      parse({"--crop=24+2", "--flip", "--normalize=none"}).preparation;
+      parse({"--crop=24+2", "--flip", "--normalize=none"}).data.preparation;
   CHECK(to_string(given.crop.value()) == "24x24+2");
   CHECK(given.flip);
   CHECK(given.normalize.text == "none");
@@ -99,10 +99,10 @@ TEST_CASE("pictures can be cropped, flipped and normalised in another way") {
 }
 
 TEST_CASE("the memory for images is a number of bytes, for folders alone") {
-  CHECK_FALSE(parse({}).data_memory);
+  CHECK_FALSE(parse({}).data.memory);
   const Options options = parse({"--data=photos", "--data-memory=3M", "--skip-bad"});
-  CHECK(options.data_memory == 3U << 20);
-  CHECK(options.skip_bad);
+  CHECK(options.data.memory == 3U << 20);
+  CHECK(options.data.skip_bad);
   CHECK_THAT(refused({"--data=photos", "--data-memory=much"}).text,
              Contains("--data-memory much: must be bytes, 1 or more, as in 500000"));
   for (const auto& [option, what] :
@@ -118,18 +118,18 @@ TEST_CASE("every model of pictures takes those that are generated for it") {
        {"lenet", "alexnet", "resnet18", "unet16", "unet-resnet34", "unet-resnet101"}) {
     INFO(model);
     const Options options = parse({std::string("--model=") + model});
-    CHECK_NOTHROW(
-        make_graph({.model = options.model, .shape = generated_shape(options), .classes = 10}));
+    CHECK_NOTHROW(make_graph(
+        {.model = options.model.name, .shape = generated_shape(options), .classes = 10}));
   }
 }
 
 TEST_CASE("initial values, decay and the width of the head can be chosen") {
-  CHECK_FALSE(parse({"--init=default"}).normal_init);
-  CHECK(parse({"--init=normal:0.01"}).normal_init == 0.01);
-  CHECK(parse({}).decay == Decay::weights);
-  CHECK(parse({"--decay=all", "--weight-decay=0.01"}).decay == Decay::all);
-  CHECK_FALSE(parse({}).classes);
-  CHECK(parse({"--classes=1000"}).classes == 1000);
+  CHECK_FALSE(parse({"--init=default"}).model.normal_init);
+  CHECK(parse({"--init=normal:0.01"}).model.normal_init == 0.01);
+  CHECK(parse({}).optimizer.decay == Decay::weights);
+  CHECK(parse({"--decay=all", "--weight-decay=0.01"}).optimizer.decay == Decay::all);
+  CHECK_FALSE(parse({}).model.classes);
+  CHECK(parse({"--classes=1000"}).model.classes == 1000);
 }
 
 TEST_CASE("each model with a dropout has a usual probability, or the one that is given") {
@@ -145,10 +145,10 @@ TEST_CASE("each model with a dropout has a usual probability, or the one that is
 TEST_CASE("a file of initial weights and prefixes to skip, one for each time it is given") {
   const Options options = parse(
       {"--init-from", "m.safetensors", "--init-skip=fc3.", "--init_skip", "conv1.", "--epochs=2"});
-  CHECK(options.init_from == "m.safetensors");
-  CHECK(options.init_skip == Arguments{"fc3.", "conv1."});
-  CHECK(options.epochs == 2);
-  CHECK_FALSE(parse({}).init_from);
+  CHECK(options.model.init_from == "m.safetensors");
+  CHECK(options.model.init_skip == Arguments{"fc3.", "conv1."});
+  CHECK(options.batches.epochs == 2);
+  CHECK_FALSE(parse({}).model.init_from);
 }
 
 TEST_CASE("the man page and all completions of train name every option of its help") {
@@ -196,12 +196,13 @@ TEST_CASE("the man page and all completions of train name every option of its he
 }
 
 TEST_CASE("options for our own tests are in no text and are not suggested") {
-  CHECK(parse({"--share-gpu", "--device=cuda"}).share_gpu);
-  CHECK(parse({"--precision=fp16", "--inject-overflow-at=3"}).inject_overflow_at == 3);
+  CHECK(parse({"--share-gpu", "--device=cuda"}).device.share_gpu);
+  CHECK(parse({"--precision=fp16", "--inject-overflow-at=3"}).precision.inject_overflow_at == 3);
   for (const char* text : {"--help", "--man", "--completion=bash", "--completion=fish"}) {
     INFO(text);
     CHECK_THAT(refused({text}).text, !Contains("share-gpu") && !Contains("share\\-gpu") &&
-                                         !Contains("inject-overflow") && !Contains("overflow\\-at"));
+                                         !Contains("inject-overflow") &&
+                                         !Contains("overflow\\-at"));
   }
   CHECK_THAT(refused({"--share-gpus"}).text, !Contains("did you mean"));
 }
@@ -243,15 +244,15 @@ TEST_CASE("a missing value is named by its kind, with the command that shows the
 }
 
 TEST_CASE("checkpoints are kept by number, or all of them") {
-  CHECK(parse({}).keep == 2);
-  CHECK(parse({"--keep=7"}).keep == 7);
-  CHECK(parse({"--keep=all"}).keep == std::numeric_limits<int>::max());
+  CHECK(parse({}).checkpoints.keep == 2);
+  CHECK(parse({"--keep=7"}).checkpoints.keep == 7);
+  CHECK(parse({"--keep=all"}).checkpoints.keep == std::numeric_limits<int>::max());
 }
 
 TEST_CASE("what is best may be named") {
-  CHECK_FALSE(parse({}).best_by.has_value());
-  CHECK(parse({"--best=loss"}).best_by == BestBy::loss);
-  CHECK(parse({"--model=unet16", "--best=f1"}).best_by == BestBy::f1);
+  CHECK_FALSE(parse({}).checkpoints.best_by.has_value());
+  CHECK(parse({"--best=loss"}).checkpoints.best_by == BestBy::loss);
+  CHECK(parse({"--model=unet16", "--best=f1"}).checkpoints.best_by == BestBy::f1);
 }
 
 TEST_CASE("every mistake is one line with the option's name and exit code 2") {

@@ -18,7 +18,7 @@ const DataFacts kImages{.name = "set",
 
 Options defaults() {
   Options options;
-  options.shards = 2;
+  options.batches.shards = 2;
   return options;
 }
 
@@ -46,9 +46,9 @@ TEST_CASE("the same options make the same run") {
 TEST_CASE("options that make another run are named, with both values and what to give") {
   Made there;
   Made here;
-  there.options.batch = 16;
+  there.options.batches.batch = 16;
   here.options.seed = 7;
-  here.options.preparation.flip = true;
+  here.options.data.preparation.flip = true;
   CHECK(another(there, here) ==
         "it belongs to another run: --batch 16 there, 64 here, --seed 0 there, 7 here, --flip "
         "here, not there: give --batch=16, --seed=0, no --flip to go on with it");
@@ -56,11 +56,11 @@ TEST_CASE("options that make another run are named, with both values and what to
 
 TEST_CASE("of another --tokens the hashes and the vocabulary that follow are left out") {
   Made there;
-  there.options.model = ModelName::textclf;
-  there.options.data = "folder";
+  there.options.model.name = ModelName::textclf;
+  there.options.data.folder = "folder";
   there.data.text.vocabulary = 100;
   Made here = there;
-  here.options.tokens = TokenKind::bytes;
+  here.options.data.tokens = TokenKind::bytes;
   here.data.text.vocabulary = 260;
   here.data.content = here.data.test_content = "89ab";
   CHECK(another(there, here) ==
@@ -71,8 +71,8 @@ TEST_CASE("of another --tokens the hashes and the vocabulary that follow are lef
 TEST_CASE("of another model nothing else is told, and of other data what it comes to is left out") {
   Made there;
   Made here;
-  here.options.model = ModelName::alexnet;
-  here.options.batch = 3;
+  here.options.model.name = ModelName::alexnet;
+  here.options.batches.batch = 3;
   here.data.shape.channels = 3;
   CHECK(another(there, here) ==
         "it belongs to another run: --model lenet there, alexnet here: give --model=lenet to go "
@@ -93,11 +93,11 @@ TEST_CASE("a value that only one side has is told of as it is given") {
   Made there;
   Made here;
   here.data.initial_weights = "abcd";
-  here.options.init_from = "a.safetensors";
+  here.options.model.init_from = "a.safetensors";
   CHECK_THAT(another(there, here),
              Contains("--init-from none there, a.safetensors (abcd) here: give no --init-from"));
   CHECK_THAT(another(here, there), Contains("give --init-from=a.safetensors to go on"));
-  there.options.normal_init = 0.01;
+  there.options.model.normal_init = 0.01;
   CHECK_THAT(another(there, {}),
              Contains("--init normal:0.01 there, default here: give --init=normal:0.01"));
 }
@@ -105,25 +105,25 @@ TEST_CASE("a value that only one side has is told of as it is given") {
 TEST_CASE("other settings are named in the same way") {
   Made there;
   Made here;
-  here.options.learning_rate = 0.5;
+  here.options.optimizer.learning_rate = 0.5;
   CHECK(settings(there, here) ==
         " was written with other settings (--lr 0.05 there, 0.5 here): the result is not that of "
         "one undisturbed run: give --lr=0.05 to have that");
   CHECK(another(there, here).empty());
-  here.options.grad_clip = 2;
+  here.options.optimizer.grad_clip = 2;
   CHECK_THAT(settings(there, here), Contains("--grad-clip 0 there, 2.0 here"));
 }
 
 TEST_CASE("the default of a setting that a checkpoint does not have is what to give") {
   Made there;
-  there.options.optimizer = OptimizerKind::adamw;
-  there.options.precision = Precision::fp16;
+  there.options.optimizer.kind = OptimizerKind::adamw;
+  there.options.precision.format = Precision::fp16;
   Made here = there;
-  here.options.betas = {0.8, 0.9};
-  here.options.epsilon = 1e-6;
-  here.options.decay = Decay::all;
-  here.options.grad_clip = 1;
-  here.options.loss_scale = {.kind = LossScale::Kind::none};
+  here.options.optimizer.betas = {0.8, 0.9};
+  here.options.optimizer.epsilon = 1e-6;
+  here.options.optimizer.decay = Decay::all;
+  here.options.optimizer.grad_clip = 1;
+  here.options.precision.loss_scale = {.kind = LossScale::Kind::none};
   CHECK_THAT(
       settings(there, here),
       Contains("--decay weights there, all here") &&
@@ -134,25 +134,25 @@ TEST_CASE("the default of a setting that a checkpoint does not have is what to g
   CHECK_THAT(settings(here, there), Contains("give --decay=all, --betas=0.8,0.9, --eps=1e-06, "
                                              "--loss-scale=none, --grad-clip=1.0 to have that"));
   here = there;
-  here.options.preparation.normalize = parse_normalize("imagenet");
-  here.options.preparation.crop = Crop{.height = 8, .width = 8};
+  here.options.data.preparation.normalize = parse_normalize("imagenet");
+  here.options.data.preparation.crop = Crop{.height = 8, .width = 8};
   CHECK_THAT(another(there, here), Contains("--crop none there, ") &&
                                        Contains("give no --crop, --normalize=measured to go on"));
 }
 
 TEST_CASE("a run with batch norm that goes on with replicas is told of --parallel") {
   Made ddp;
-  ddp.options.model = ModelName::resnet18;
+  ddp.options.model.name = ModelName::resnet18;
   Made dp = ddp;
-  dp.options.parallel = Parallel::dp;
-  dp.options.replicas = 2;
+  dp.options.device.parallel = Parallel::dp;
+  dp.options.device.replicas = 2;
   CHECK_THAT(settings(ddp, dp), Contains("(--parallel ddp there, dp with 2 replicas here)") &&
                                     Contains("give --parallel=ddp to have that"));
   CHECK_THAT(settings(dp, ddp), Contains("(--parallel dp with 2 replicas there, ddp here)") &&
                                     Contains("give --parallel=dp --replicas=2 to"));
   Made four = dp;
-  ddp.options.shards = dp.options.shards = four.options.shards = 4;
-  four.options.replicas = 4;
+  ddp.options.batches.shards = dp.options.batches.shards = four.options.batches.shards = 4;
+  four.options.device.replicas = 4;
   CHECK_THAT(settings(dp, four), Contains("(--replicas 2 there, 4 here)"));
 }
 

@@ -16,14 +16,14 @@ TEST_CASE("image files may take half of a worker's share of the memory, or what 
   CHECK(data_memory(options, 4, machine) == 2'000);
   CHECK(data_memory(options, 1, {.most = 16'000, .address_space = 6'000}) == 3'000);
   CHECK(data_memory(options, 2, {}) == std::numeric_limits<std::uint64_t>::max());
-  options.data_memory = 77;
+  options.data.memory = 77;
   CHECK(data_memory(options, 4, machine) == 77);
 }
 
 TEST_CASE("a worker decodes ahead for the shards that it computes") {
   Options options;
-  options.batch = 6;
-  options.shards = 5;
+  options.batches.batch = 6;
+  options.batches.shards = 5;
   WorkerEnvironment environment;
   environment.world_size = 2;
   TrainAndTest sets;

@@ -14,7 +14,7 @@ const std::string kNow = "2026-11-28_17-15-33";
 
 TEST_CASE("the directory of the run is the one of --out") {
   Options options;
-  options.out = "/some/where";
+  options.checkpoints.out = "/some/where";
   CHECK(choose_out(options, WorkerEnvironment(), "/base", kNow) == "/some/where");
 }
 

@@ -146,8 +146,8 @@ TEST_CASE("memory that is refused is reported with what is planned, as far as th
 TEST_CASE("a run is refused by its options and data, with images that are decoded ahead") {
   constexpr ImageShape kShape{8, 8, 1};
   Options options;
-  options.batch = 8;
-  options.shards = 3;
+  options.batches.batch = 8;
+  options.batches.shards = 3;
   WorkerEnvironment environment;
   const Graph graph = make_graph({.model = ModelName::lenet, .shape = kShape, .classes = 10});
   const auto planned = [&](bool in_memory, const MachineMemory& there) {

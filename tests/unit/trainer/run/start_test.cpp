@@ -64,7 +64,7 @@ struct StartFixture {
 TEST_CASE("an empty directory is a fresh start, also with strict") {
   StartFixture fixture;
   CHECK_FALSE(fixture.find().snapshot);
-  fixture.options.resume = Resume::strict;
+  fixture.options.checkpoints.resume = Resume::strict;
   CHECK_FALSE(fixture.find().snapshot);
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("the newest checkpoint of this run is gone on from") {
 TEST_CASE("the plan is announced before a checkpoint is read, and of no other run's") {
   StartFixture fixture;
   Options four;
-  four.shards = 4;
+  four.batches.shards = 4;
   fixture.put(10, 0, four);
   Options other;
   other.seed = 7;
@@ -90,7 +90,7 @@ TEST_CASE("the plan is announced before a checkpoint is read, and of no other ru
   CHECK(fixture.find().snapshot);
   REQUIRE(fixture.announced.size() == 1);
   CHECK(fixture.announced[0].shards == 4);
-  fixture.options.resume = Resume::never;
+  fixture.options.checkpoints.resume = Resume::never;
   fixture.find();
   CHECK(fixture.announced.size() == 1);
 }
@@ -98,7 +98,7 @@ TEST_CASE("the plan is announced before a checkpoint is read, and of no other ru
 TEST_CASE("never starts afresh, above the existing sequence numbers") {
   StartFixture fixture;
   fixture.put(10, 4, {});
-  fixture.options.resume = Resume::never;
+  fixture.options.checkpoints.resume = Resume::never;
   CHECK_FALSE(fixture.find().snapshot);
   CHECK(fixture.find().sequence_next == 5);
 }
@@ -110,15 +110,15 @@ TEST_CASE(
   StartFixture fixture;
   fixture.put(10, 0, {});
   Options changed;
-  if (other == 0) changed.batch = 32;
-  if (other == 1) changed.shards = 7;
+  if (other == 0) changed.batches.batch = 32;
+  if (other == 1) changed.batches.shards = 7;
   if (other == 2) changed.seed = 9;
-  if (other == 3) changed.threads_per_shard = 2;
+  if (other == 3) changed.device.threads_per_shard = 2;
   fixture.put(20, 1, changed);
-  fixture.options.shards = 1;
+  fixture.options.batches.shards = 1;
   REQUIRE(fixture.find().snapshot);
   CHECK(fixture.find().snapshot->state.step == 10);
-  fixture.options.resume = Resume::strict;
+  fixture.options.checkpoints.resume = Resume::strict;
   CHECK_THROWS_WITH(fixture.find(), Contains("--resume=strict") && Contains("step-00000020") &&
                                         Contains("another run") && Contains("step-00000010"));
 }
@@ -126,10 +126,10 @@ TEST_CASE(
 TEST_CASE("several checkpoints with one reason are one line, and a last one tells of step 0") {
   StartFixture fixture;
   Options two;
-  two.shards = 2;
+  two.batches.shards = 2;
   for (const int step : {10, 20, 30}) fixture.put(step, static_cast<std::uint64_t>(step), two);
-  fixture.options.parallel = Parallel::dp;
-  fixture.options.replicas = 3;
+  fixture.options.device.parallel = Parallel::dp;
+  fixture.options.device.replicas = 3;
   const std::string told =
       ddprun::test::captured_stderr([&] { CHECK_FALSE(fixture.find().snapshot); });
   CHECK(told == "train: warning: skipped 3 checkpoints: " +
@@ -144,7 +144,7 @@ TEST_CASE("a damaged newest checkpoint is skipped, or refused by strict") {
   fixture.put(10, 0, {});
   fs::resize_file(fixture.put(20, 1, {}) / kModelFile, 20);
   CHECK(fixture.find().snapshot->state.step == 10);
-  fixture.options.resume = Resume::strict;
+  fixture.options.checkpoints.resume = Resume::strict;
   CHECK_THROWS_WITH(fixture.find(), Contains("model.safetensors") && Contains("cut short"));
 }
 
@@ -160,9 +160,9 @@ TEST_CASE("a directory with checkpoints of another version alone is refused, unl
       Contains("no checkpoint in " + fixture.directory.path().string() + " can be resumed: ") &&
           Contains("step-00000020/state.json: written by another version of train") &&
           Contains("; --resume=never begins a new run there"));
-  fixture.options.resume = Resume::never;
+  fixture.options.checkpoints.resume = Resume::never;
   CHECK_FALSE(fixture.find().snapshot);
-  fixture.options.resume = Resume::automatic;
+  fixture.options.checkpoints.resume = Resume::automatic;
   // One of this version is gone on from, though it counts as older.
   fixture.put(5, 2, {});
   CHECK(fixture.find().snapshot->state.step == 5);
@@ -171,7 +171,7 @@ TEST_CASE("a directory with checkpoints of another version alone is refused, unl
 TEST_CASE("V comes from the checkpoint, whatever the number of workers now") {
   StartFixture fixture;
   Options four;
-  four.shards = 4;
+  four.batches.shards = 4;
   fixture.put(10, 0, four);
   fixture.environment.world_size = 2;
   const StartingPoint start = fixture.find();
@@ -184,7 +184,7 @@ TEST_CASE("V comes from the checkpoint, whatever the number of workers now") {
 TEST_CASE("other settings that fix no bits so far do not stop a run from going on") {
   StartFixture fixture;
   fixture.put(10, 0, {});
-  fixture.options.learning_rate = 0.001;
+  fixture.options.optimizer.learning_rate = 0.001;
   CHECK(fixture.find().snapshot);
 }
 

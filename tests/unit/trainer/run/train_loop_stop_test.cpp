@@ -66,11 +66,11 @@ class AskingSet final : public DataSet {
 /// kept, so that a run can go on.
 struct TwoRanks {
   TwoRanks() {
-    options.batch = 8;
-    options.epochs = 2;
-    options.comm_timeout = std::chrono::seconds(20);
-    options.checkpoint_every.kind = CheckpointEvery::Kind::off;
-    options.out = "out";
+    options.batches.batch = 8;
+    options.batches.epochs = 2;
+    options.comm.timeout = std::chrono::seconds(20);
+    options.checkpoints.every.kind = CheckpointEvery::Kind::off;
+    options.checkpoints.out = "out";
     ask_in_training(1000);
   }
   /// Rank 1 is asked when it reads this picture of the training set.
@@ -124,7 +124,7 @@ struct TwoRanks {
     if (rank == 0)
       keeper = std::make_unique<CheckpointKeeper>(
           CheckpointKeeper::Settings{
-              .every = options.checkpoint_every,
+              .every = options.checkpoints.every,
               .path_on_disk = {},
               .writer = {.directory = directory.path(), .layout = {}, .on_failure = {}},
               .warn = [](const std::string&) {},
@@ -193,7 +193,7 @@ TEST_CASE(
     // The other rank goes on with its own part, for longer than one waits for a rank that is
     // silent.
     if (GENERATE(false, true)) {
-      stopped.options.comm_timeout = std::chrono::seconds(3);
+      stopped.options.comm.timeout = std::chrono::seconds(3);
       stopped.slow_evaluation = std::chrono::milliseconds(250);
     }
     stopped.ask_in_evaluation(9);  // the second batch, which is rank 1's

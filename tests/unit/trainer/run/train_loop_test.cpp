@@ -30,10 +30,10 @@ struct Ended {
 /// training set are numbers.
 Ended run_two_ranks(const std::vector<int>& broken) {
   Options options;
-  options.batch = 8;
-  options.epochs = 1;
-  options.comm_timeout = std::chrono::seconds(5);
-  options.checkpoint_every.kind = CheckpointEvery::Kind::off;
+  options.batches.batch = 8;
+  options.batches.epochs = 1;
+  options.comm.timeout = std::chrono::seconds(5);
+  options.checkpoints.every.kind = CheckpointEvery::Kind::off;
   TrainAndTest sets;
   for (auto* set : {&sets.train, &sets.test})
     *set = std::make_unique<ByteImageSet>("shapes", make_shapes(1, 0, 16, kShape),
@@ -63,7 +63,7 @@ Ended run_two_ranks(const std::vector<int>& broken) {
     if (environment.rank == 0)
       keeper = std::make_unique<CheckpointKeeper>(
           CheckpointKeeper::Settings{
-              .every = options.checkpoint_every,
+              .every = options.checkpoints.every,
               .path_on_disk = {},
               .writer = {.directory = directory.path(), .layout = {}, .on_failure = {}},
               .warn = [](const std::string&) {},
