@@ -200,7 +200,8 @@ void prune(const fs::path& directory, const std::string& lineage, std::size_t ke
   std::size_t kept = 0;
   bool best_kept = false;
   for (const Entry& entry : read_all(directory)) {
-    if (!entry.state || entry.state->lineage != lineage || !has_files_alone(entry.path)) continue;
+    if (!entry.state || entry.state->origin.lineage != lineage || !has_files_alone(entry.path))
+      continue;
     const bool is_best = entry.state->best && !best_kept;
     best_kept = best_kept || is_best;
     if (kept < keep || is_best) {

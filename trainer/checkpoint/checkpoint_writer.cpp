@@ -135,7 +135,7 @@ void CheckpointWriter::Work::write_one() {
     write_checkpoint(pending.path(), settings.layout, snapshot);
     const UniqueFd held = settings.claim ? settings.claim->hold() : UniqueFd();
     published = pending.publish(snapshot.state.step, snapshot.state.best);
-    prune(settings.directory, snapshot.state.lineage, settings.keep);
+    prune(settings.directory, snapshot.state.origin.lineage, settings.keep);
   } catch (const std::bad_alloc&) {
     report("out of memory");
   } catch (const std::exception& error) {

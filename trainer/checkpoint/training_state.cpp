@@ -119,8 +119,8 @@ void read_config(const Json& json, bool identity, const Json& titles, RunConfig&
 
 TrainingState state_from(const Json& json) {
   TrainingState state;
-  json.at("run").get_to(state.run);
-  json.at("lineage").get_to(state.lineage);
+  json.at("run").get_to(state.origin.run);
+  json.at("lineage").get_to(state.origin.lineage);
   json.at("sequence").get_to(state.sequence);
   json.at("best").get_to(state.best);
   json.at("step").get_to(state.step);
@@ -142,15 +142,15 @@ TrainingState state_from(const Json& json) {
   for (const Json& epoch : json.value("cut_off", Json::array()))
     state.cut_off.push_back(
         {.step = epoch.at("step").get<std::int64_t>(), .summary = epoch_from(epoch)});
-  json.at("best_score").get_to(state.best_score);
-  state.best_metric = json.value("best_metric", "");  // older ones have neither
-  state.best_is = json.value("best_is", "");
+  json.at("best_score").get_to(state.best_so_far.score);
+  state.best_so_far.metric = json.value("best_metric", "");  // older ones have neither
+  state.best_so_far.is = json.value("best_is", "");
   json.at("epoch_seconds").get_to(state.epoch_seconds);
   json.at("seconds").get_to(state.seconds);
-  json.at("world_size").get_to(state.world_size);
-  json.at("round").get_to(state.round);
-  json.at("restarts").get_to(state.restarts);
-  json.at("compute").get_to(state.compute);
+  json.at("world_size").get_to(state.origin.world_size);
+  json.at("round").get_to(state.origin.round);
+  json.at("restarts").get_to(state.origin.restarts);
+  json.at("compute").get_to(state.origin.compute);
   const Json titles = json.value("titles", Json::object());  // older checkpoints have none
   read_config(json.at("config"), true, titles, state.config);
   read_config(json.at("settings"), false, titles, state.config);
@@ -187,8 +187,8 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
   const StepState& step_state = state.step_state;
   Json json = {
       {"format", kFormat},
-      {"run", state.run},
-      {"lineage", state.lineage},
+      {"run", state.origin.run},
+      {"lineage", state.origin.lineage},
       {"sequence", state.sequence},
       {"best", state.best},
       {"step", state.step},
@@ -205,15 +205,15 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
       {"interval", to_json(state.interval)},
       {"epochs", epochs},
       {"cut_off", cut_off},
-      {"best_score", state.best_score},
-      {"best_metric", state.best_metric},
-      {"best_is", state.best_is},
+      {"best_score", state.best_so_far.score},
+      {"best_metric", state.best_so_far.metric},
+      {"best_is", state.best_so_far.is},
       {"epoch_seconds", state.epoch_seconds},
       {"seconds", state.seconds},
-      {"world_size", state.world_size},
-      {"round", state.round},
-      {"restarts", state.restarts},
-      {"compute", state.compute},
+      {"world_size", state.origin.world_size},
+      {"round", state.origin.round},
+      {"restarts", state.origin.restarts},
+      {"compute", state.origin.compute},
       {"config_hash", config_hash(state.config)},
       {"config", config_json(state.config, true)},
       {"settings", config_json(state.config, false)},

@@ -60,9 +60,27 @@ struct CutOffEpoch {
   friend bool operator==(const CutOffEpoch&, const CutOffEpoch&) = default;
 };
 
+/// Which run this is, and what computed it when the checkpoint was written.
+struct RunOrigin {
+  std::string run;              ///< run id, empty where there is none
+  std::string lineage;          ///< random; made at a fresh start, kept through resumes
+  std::string compute;          ///< Device::description(): the bits may differ on another
+  std::int64_t world_size = 1;  ///< free to change
+  std::int64_t round = 0;
+  std::int64_t restarts = 0;
+};
+
+/// The best evaluation so far.
+struct BestSoFar {
+  double score = -1;  ///< held out; -1: not evaluated yet
+  // What it goes by; empty where an older train wrote the checkpoint.
+  std::string metric;  ///< its name in JSON: "test_accuracy"
+  std::string is;      ///< which is the best one: "largest"
+};
+
 struct TrainingState {
-  std::string run;             ///< run id, empty where there is none
-  std::string lineage;         ///< random; made at a fresh start, kept through resumes
+  RunOrigin origin;
+  RunConfig config;
   std::uint64_t sequence = 0;  ///< rises with every checkpoint written into a directory
   bool best = false;           ///< its held-out score was the best so far
 
@@ -72,21 +90,12 @@ struct TrainingState {
   StepState step_state;    ///< learning rate, loss scale, updates, skipped
 
   Counters epoch_counters;           ///< of the epoch under way
+  double epoch_seconds = 0;          ///< spent in steps of the epoch under way
+  double seconds = 0;                ///< spent in training so far, over all rounds
+  OpenInterval interval;             ///< rank 0's
   std::vector<EpochSummary> epochs;  ///< those that were trained to their end
   std::vector<CutOffEpoch> cut_off;
-  double best_score = -1;  ///< held out; -1: not evaluated yet
-  // Of that; empty where an older train wrote the checkpoint.
-  std::string best_metric;   ///< its name in JSON: "test_accuracy"
-  std::string best_is;       ///< which is the best one: "largest"
-  double epoch_seconds = 0;  ///< spent in steps of the epoch under way
-  double seconds = 0;        ///< spent in training so far, over all rounds
-  OpenInterval interval;     ///< rank 0's
-
-  std::int64_t world_size = 1;  ///< when it was written; free to change
-  std::int64_t round = 0;
-  std::int64_t restarts = 0;
-  std::string compute;  ///< Device::description(): the bits may differ on another
-  RunConfig config;
+  BestSoFar best_so_far;
 };
 
 /// A file of the checkpoint and what it must contain.

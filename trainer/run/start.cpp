@@ -111,9 +111,9 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
   const TrainPlan plan = make_plan(options, environment, data, shards_of(there.config));
   const std::string changed = other_settings_text(differences_of(there.config, plan.config));
   if (!changed.empty()) report.warning(found.path.string() + changed);
-  if (there.compute != compute) {
+  if (there.origin.compute != compute) {
     report.warning(fmt::format("{} was computed with {}, here it is {}: the last bits may differ",
-                               found.path.string(), there.compute, compute));
+                               found.path.string(), there.origin.compute, compute));
   }
   start.path = found.path.string();
   start.snapshot = std::move(found.snapshot);
@@ -142,7 +142,7 @@ InitialWeights initialize_weights(const Options& options, const Graph& graph,
 
 TrainingState fresh_state(const TrainPlan& plan) {
   TrainingState state;
-  state.lineage = random_name();
+  state.origin.lineage = random_name();
   state.step_state.scaler = initial_scaler(plan.scaler);
   return state;
 }

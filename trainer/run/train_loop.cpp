@@ -263,8 +263,8 @@ EpochSummary TrainLoop::summarize(const Counters& test) const {
 /// Whether it is the best of all so far: then the next ones have to be better than it.
 bool TrainLoop::note_if_best(const EpochSummary& summary) {
   const double value = score_.best_value(summary);
-  const bool best = score_.is_better(value, parts_.state.best_score);
-  if (best) parts_.state.best_score = value;
+  const bool best = score_.is_better(value, parts_.state.best_so_far.score);
+  if (best) parts_.state.best_so_far.score = value;
   return best;
 }
 
@@ -317,10 +317,10 @@ int TrainLoop::finish() {
                   .shards = parts_.plan.shards,
                   .batch = parts_.plan.batch,
                   .threads_per_shard = parts_.options.device.threads_per_shard,
-                  .compute = state.compute,
+                  .compute = state.origin.compute,
                   .steps = state.step,
                   .skipped = state.step_state.skipped,
-                  .restarts = state.restarts,
+                  .restarts = state.origin.restarts,
                   .seconds = 0,
                   .checkpoint = ""};
   bool best = false;

@@ -243,12 +243,12 @@ bool WorkerRun::begin() {
   }
   state_.step_state.scaler = resumed_scaler(plan_.scaler, state_.step_state.scaler);
   learner_->set_step_state(state_.step_state);
-  state_.run = environment_.run_id;
-  state_.compute = compute_text(chosen_, options_.precision.format, environment_.world_size);
+  state_.origin.run = environment_.run_id;
+  state_.origin.compute = compute_text(chosen_, options_.precision.format, environment_.world_size);
   judge_by(score_of(graph_->target(), options_.checkpoints.best_by));
-  state_.world_size = environment_.world_size;
-  state_.round = environment_.round;
-  state_.restarts = environment_.restart_count;
+  state_.origin.world_size = environment_.world_size;
+  state_.origin.round = environment_.round;
+  state_.origin.restarts = environment_.restart_count;
   report_->starts_after(state_.step);
 
   if (directory_) {
@@ -287,16 +287,17 @@ bool WorkerRun::begin() {
 
 /// Which epoch is best depends on --best: after another one it is found again.
 void WorkerRun::judge_by(const Score& score) {
-  if (state_.best_metric != score.best_key()) {
+  if (state_.best_so_far.metric != score.best_key()) {
     const auto best = best_of(evaluations_of(state_, plan_.steps_per_epoch), score);
-    if (is_first() && best && !state_.best_metric.empty())
-      report_->warning(fmt::format(
-          "--best goes by {} now: {} is that of the {} {} until an epoch is better",
-          score.best_key(), (out_ / "best").string(), state_.best_is, state_.best_metric));
-    state_.best_score = best ? score.best_value(best->epoch) : -1;
+    if (is_first() && best && !state_.best_so_far.metric.empty())
+      report_->warning(
+          fmt::format("--best goes by {} now: {} is that of the {} {} until an epoch is better",
+                      score.best_key(), (out_ / "best").string(), state_.best_so_far.is,
+                      state_.best_so_far.metric));
+    state_.best_so_far.score = best ? score.best_value(best->epoch) : -1;
   }
-  state_.best_metric = score.best_key();
-  state_.best_is = score.best_is();
+  state_.best_so_far.metric = score.best_key();
+  state_.best_so_far.is = score.best_is();
 }
 
 int WorkerRun::train() {

@@ -27,7 +27,7 @@ struct Wanted {
 fs::path put(const fs::path& directory, const Wanted& wanted) {
   Snapshot snapshot = test::small_snapshot(kLayout, wanted.step);
   snapshot.state.sequence = wanted.sequence;
-  snapshot.state.lineage = wanted.lineage;
+  snapshot.state.origin.lineage = wanted.lineage;
   snapshot.state.best = wanted.best;
   PendingCheckpoint pending(directory);
   write_checkpoint(pending.path(), kLayout, snapshot);
@@ -76,7 +76,7 @@ TEST_CASE("newer checkpoints that are torn or foreign are skipped, each with its
   fs::remove(stateless / kStateFile);
   const FoundCheckpoint found =
       find_newest(directory.path(), kLayout, [](const TrainingState& state) {
-        return state.lineage == "other" ? std::string("of another model") : std::string();
+        return state.origin.lineage == "other" ? std::string("of another model") : std::string();
       });
   REQUIRE(found.snapshot);
   CHECK(found.snapshot->state.step == 10);

@@ -44,7 +44,7 @@ inline trainer::Snapshot small_snapshot(const trainer::CheckpointLayout& layout,
       snapshot.moments[1].span()[i] = 200 + value;
     }
   }
-  snapshot.state.lineage = "abc";
+  snapshot.state.origin.lineage = "abc";
   snapshot.state.step = step;
   snapshot.state.sequence = static_cast<std::uint64_t>(step);
   snapshot.state.config = {{"model", std::string("small"), true}, {"rate", 0.1, false}};

@@ -18,8 +18,8 @@ using Catch::Matchers::Contains;
 
 TrainingState full_state() {
   TrainingState state;
-  state.run = "job-7";
-  state.lineage = "0123456789abcdef";
+  state.origin.run = "job-7";
+  state.origin.lineage = "0123456789abcdef";
   state.sequence = 12;
   state.best = true;
   state.step = 1234;
@@ -49,14 +49,14 @@ TrainingState full_state() {
                    .seconds = 1.5,
                    .samples_per_second = 12345.678}};
   state.cut_off = {{.step = 1234, .summary = state.epochs[0]}};
-  state.best_score = 0.875;
-  state.best_metric = "test_iou";
-  state.best_is = "largest";
+  state.best_so_far.score = 0.875;
+  state.best_so_far.metric = "test_iou";
+  state.best_so_far.is = "largest";
   state.seconds = 2.5;
-  state.world_size = 4;
-  state.round = 2;
-  state.restarts = 1;
-  state.compute = "oneDNN 2.6.3 avx2";
+  state.origin.world_size = 4;
+  state.origin.round = 2;
+  state.origin.restarts = 1;
+  state.origin.compute = "oneDNN 2.6.3 avx2";
   state.config = {{"model", std::string("lenet"), true},
                   {"shards", std::int64_t{4}, true},
                   {"lr", 0.05, false}};
@@ -77,8 +77,8 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(read.interval == state.interval);
   CHECK(read.epochs == state.epochs);
   CHECK(read.cut_off == state.cut_off);
-  CHECK(read.best_metric == "test_iou");
-  CHECK(read.best_is == "largest");
+  CHECK(read.best_so_far.metric == "test_iou");
+  CHECK(read.best_so_far.is == "largest");
   CHECK(read.config == state.config);
   REQUIRE(files.size() == 1);
   CHECK(files[0].crc32 == 4'000'000'000U);
@@ -93,8 +93,8 @@ TEST_CASE("a state without what was added later, as it was written before, is re
   const std::string text = json_text(json);
   json["checksum"] = crc32_of(std::as_bytes(std::span(text)));
   const TrainingState read = parse_state(json.dump(), "state.json").first;
-  CHECK(read.best_score == 0.875);
-  CHECK(read.best_metric.empty());
+  CHECK(read.best_so_far.score == 0.875);
+  CHECK(read.best_so_far.metric.empty());
   CHECK(read.cut_off.empty());
   CHECK(read.interval == OpenInterval{.first_step = state.step});
   CHECK(read.step == state.step);
@@ -102,10 +102,10 @@ TEST_CASE("a state without what was added later, as it was written before, is re
 
 TEST_CASE("names that are no UTF-8 are written, and the state is still its run's") {
   TrainingState state = full_state();
-  state.run = "job-\xff";
+  state.origin.run = "job-\xff";
   state.config.push_back({"data", std::string("im\xe4ges 1f"), true});
   const auto [read, files] = parse_state(to_json(state, {}), "state.json");
-  CHECK(read.run == "job-\xef\xbf\xbd");
+  CHECK(read.origin.run == "job-\xef\xbf\xbd");
   CHECK(compare(read.config, state.config).identity.empty());
 }
 

@@ -48,7 +48,7 @@ struct StartFixture {
     snapshot.state.step = step;
     snapshot.state.sequence = sequence;
     snapshot.state.config = plan.config;
-    snapshot.state.compute = "a CPU";
+    snapshot.state.origin.compute = "a CPU";
     PendingCheckpoint pending(directory.path());
     write_checkpoint(pending.path(), layout, snapshot);
     return pending.publish(step, false).path;
