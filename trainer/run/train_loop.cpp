@@ -19,6 +19,23 @@ namespace {
 /// The ranks exchange their metrics about this often, and at least every kShareStepsMax steps.
 constexpr double kShareSeconds = 0.05;
 constexpr std::int64_t kShareStepsMax = 256;
+
+/// Until the ranks meet again, after `seconds` for the steps since they last did.
+std::int64_t steps_to_next(const TrainingState& state, double seconds) {
+  const OpenInterval& interval = state.interval;
+  const auto steps = std::max<std::int64_t>(1, state.step - interval.first_step);
+  const double mean = (interval.seconds + seconds) / static_cast<double>(steps);
+  const double wanted = mean > 0 ? kShareSeconds / mean : 1;
+  return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kShareStepsMax);
+}
+
+PeakMemory memory_so_far(const TrainParts& parts, const TrainingStep& step) {
+  const std::string rows = read_small_file("/proc/self/status").value_or("");
+  return {.device = parts.device.peak_bytes() + parts.communicator.shared_arena_bytes() +
+                    step.further_peak_bytes(),
+          .process = counter_in(rows, "VmHWM:").value_or(0) * 1024};
+}
+
 }  // namespace
 
 TrainLoop::TrainLoop(TrainParts parts)
@@ -112,14 +129,6 @@ const StepState* TrainLoop::make_overflow() {
   return overflowing_.as<StepState>().data();
 }
 
-std::int64_t TrainLoop::choose_steps_to_next() const {
-  const OpenInterval& interval = parts_.state.interval;
-  const auto steps = std::max<std::int64_t>(1, parts_.state.step - interval.first_step);
-  const double mean = (interval.seconds + mine_.step_seconds) / static_cast<double>(steps);
-  const double wanted = mean > 0 ? kShareSeconds / mean : 1;
-  return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kShareStepsMax);
-}
-
 bool TrainLoop::share() {
   TrainingState& state = parts_.state;
   progress_.at(state.step, "share metrics");
@@ -128,7 +137,7 @@ bool TrainLoop::share() {
   mine_.counters = step_->take_counters();
   state.step_state = parts_.learner.step_state();
   mine_.step_seconds += seconds_between(waits_from, Clock::now());
-  mine_.steps_to_next = choose_steps_to_next();
+  mine_.steps_to_next = steps_to_next(state, mine_.step_seconds);
   mine_.stuck = state.step_state.stuck;
   if (!exchange(mine_)) return false;
   Counters counters;
@@ -216,13 +225,6 @@ void TrainLoop::warn_of_step() {
   for (const std::string& line : step_->take_warnings()) parts_.report.warning(line);
 }
 
-PeakMemory TrainLoop::memory_so_far() const {
-  const std::string rows = read_small_file("/proc/self/status").value_or("");
-  return {.device = parts_.device.peak_bytes() + parts_.communicator.shared_arena_bytes() +
-                    step_->further_peak_bytes(),
-          .process = counter_in(rows, "VmHWM:").value_or(0) * 1024};
-}
-
 bool TrainLoop::evaluate(Counters& total) {
   const auto began = Clock::now();
   progress_.at(parts_.state.step, "evaluate");
@@ -234,7 +236,7 @@ bool TrainLoop::evaluate(Counters& total) {
   });
   warn_of_step();
   Shared mine;
-  mine.memory = memory_so_far();
+  mine.memory = memory_so_far(parts_, *step_);
   mine.counters = step_->take_counters();
   if (!exchange(mine, wait_for_evaluation()) || ends_as_asked()) return false;
   pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
@@ -242,7 +244,7 @@ bool TrainLoop::evaluate(Counters& total) {
   for (const Shared& rank : shared_) total += rank.counters;
   if (total.not_finite > 0) {
     const std::string when = fmt::format(" after step {}", parts_.state.step);
-    return end_broken(held_out_not_finite(total, when), advice("this sample"));
+    return end_broken(held_out_not_finite(total, when), advice("this sample", was_updated()));
   }
   return true;
 }
@@ -348,7 +350,7 @@ int TrainLoop::finish() {
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
   if (state.step > first_step_) {
     // With what the last checkpoint took.
-    shared_[0].memory = memory_so_far();
+    shared_[0].memory = memory_so_far(parts_, *step_);
     for (const Shared& rank : shared_) outcome.memory.push_back(rank.memory);
     step_->report_to(outcome);
   }

@@ -86,7 +86,6 @@ class TrainLoop {
   bool note_if_best(const EpochSummary& summary);
   /// Until deadline(), or longer.
   void warn_of_step();
-  [[nodiscard]] PeakMemory memory_so_far() const;
   bool exchange(Shared mine, Clock::duration longer = {});
   /// Where a rank that was asked to end has given up an evaluation that others still do.
   [[nodiscard]] Clock::duration wait_for_evaluation() const;
@@ -98,12 +97,10 @@ class TrainLoop {
   bool end_broken(const std::string& what, const std::string& advice, int reporter = 0);
   void offer_checkpoint(bool best, Time now);
   std::string newest_checkpoint();
-  [[nodiscard]] std::string advice(const char* look_at, bool was_updated) const;
-  [[nodiscard]] std::string advice(const char* look_at) const;
-  [[nodiscard]] SamplePlace place_of(const Counters& counters) const;
   [[nodiscard]] std::string where_not_finite(const Counters& counters) const;
+  [[nodiscard]] std::string advice(const char* look_at, bool was_updated) const;
+  [[nodiscard]] bool was_updated() const { return parts_.state.step_state.updates > 0; }
   int finish();
-  std::int64_t choose_steps_to_next() const;
   [[nodiscard]] Time deadline() const { return Clock::now() + parts_.options.comm.timeout; }
 
   TrainParts parts_;

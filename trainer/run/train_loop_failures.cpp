@@ -17,6 +17,11 @@ constexpr int kShownSamplesMax = 16;
 /// With loss scaling a run ends that has skipped so many steps in a row with the smallest scale.
 constexpr std::uint64_t kStuckSteps = 100;
 
+/// Where the first sample with a loss that is not finite is.
+SamplePlace place_of(const Counters& counters, const TrainPlan& plan) {
+  return SamplePlace::of(counters.first_not_finite, plan.shards, plan.batch);
+}
+
 }  // namespace
 
 /// `counters`: of all ranks, since they last met. All of them come to the same answer.
@@ -25,7 +30,7 @@ bool TrainLoop::is_sound(const Counters& counters) {
   // With loss scaling such a step is skipped.
   if (counters.not_finite > 0 && !parts_.plan.scaler.enabled)
     return end_broken(where_not_finite(counters),
-                      advice("this sample", place_of(counters).step > 0));
+                      advice("this sample", place_of(counters, parts_.plan).step > 0));
   const LossScale& scale = parts_.options.precision.loss_scale;
   if (shared_[0].stuck >= kStuckSteps)
     return end_broken(
@@ -35,10 +40,10 @@ bool TrainLoop::is_sound(const Counters& counters) {
                         ? fmt::format("--loss-scale={:g}", scale.value)
                         : "the smallest loss scale"),
         scale.kind == LossScale::Kind::fixed ? "use a smaller one, or --loss-scale=dynamic"
-                                             : advice("the data"));
+                                             : advice("the data", was_updated()));
   if (shared_[0].weights.is_broken)
     return end_broken(fmt::format("{} is not finite by step {}", broken_, state.step),
-                      advice("the data"));
+                      advice("the data", was_updated()));
   return true;
 }
 
@@ -55,7 +60,8 @@ bool TrainLoop::agree_on_weights() {
     const std::string alone = alone_text(broken, all.size());
     return end_broken(
         fmt::format("{} is not finite after step {}{}", broken_here, parts_.state.step, alone),
-        alone.empty() ? advice("the data") : "faulty memory, or machines with different arithmetic",
+        alone.empty() ? advice("the data", was_updated())
+                      : "faulty memory, or machines with different arithmetic",
         broken.front());
   }
   if (const std::string why = why_different(all); !why.empty())
@@ -64,7 +70,7 @@ bool TrainLoop::agree_on_weights() {
 }
 
 std::string TrainLoop::where_not_finite(const Counters& counters) const {
-  const SamplePlace place = place_of(counters);
+  const SamplePlace place = place_of(counters, parts_.plan);
   const std::int64_t block = place.step - (parts_.state.step - parts_.state.block);
   const auto sample = [&](int item) {
     return samples_.order().sample(static_cast<std::size_t>(block), place.shard, item);
@@ -80,27 +86,19 @@ std::string TrainLoop::where_not_finite(const Counters& counters) const {
       place.step + 1, place.shard, sample(place.item), all);
 }
 
-/// Of the first sample with a loss that is not finite.
-SamplePlace TrainLoop::place_of(const Counters& counters) const {
-  return SamplePlace::of(counters.first_not_finite, parts_.plan.shards, parts_.plan.batch);
-}
-
 /// No learning rate is the cause where none has changed the weights.
 std::string TrainLoop::advice(const char* look_at, bool was_updated) const {
-  const bool is_zero = base_rate(parts_.options) == 0;
+  const Options& options = parts_.options;
+  const bool is_zero = base_rate(options) == 0;
   if (was_updated && !is_zero) {
-    const bool has_no_scale = parts_.options.precision.format == Precision::fp16 &&
-                              parts_.options.precision.loss_scale.kind == LossScale::Kind::none;
+    const bool has_no_scale = options.precision.format == Precision::fp16 &&
+                              options.precision.loss_scale.kind == LossScale::Kind::none;
     return std::string("lower --lr, or use --warmup") +
            (has_no_scale ? ", or --loss-scale=dynamic" : "");
   }
   return fmt::format("{}: look at {} and {}",
                      was_updated ? "--lr is 0" : "no update was made before it", look_at,
-                     parts_.options.model.init_from ? "the weights of --init-from" : "at --init");
-}
-
-std::string TrainLoop::advice(const char* look_at) const {
-  return advice(look_at, parts_.state.step_state.updates > 0);
+                     options.model.init_from ? "the weights of --init-from" : "at --init");
 }
 
 /// `what` is known to the rank `reporter`.

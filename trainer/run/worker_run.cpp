@@ -7,9 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/duration.hpp"
 #include "base/latest_link.hpp"
-#include "base/printable.hpp"
 #include "base/time_stamp.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
@@ -46,7 +44,7 @@ bool is_there(const std::filesystem::path& path) {
 WorkerRun::WorkerRun(const ChosenDevice& chosen, const Options& options,
                      const WorkerEnvironment& environment, StopSignals& stop)
     : chosen_(chosen), options_(options), environment_(environment), stop_(stop) {
-  stop_.set_clean_up([this] { directory_.reset(); });
+  stop_.set_clean_up([this] { folder_.made.reset(); });
 }
 
 WorkerRun::~WorkerRun() { stop_.set_clean_up({}); }
@@ -59,43 +57,44 @@ int WorkerRun::run() {
 }
 
 void WorkerRun::load() {
-  there_ = machine_memory();
-  if (options_.eval) evaluated_ = metadata_of_weights(*options_.model.init_from, is_first());
-  sets_ = load_sets(options_, environment_.local_world_size, there_);
+  memory_.there = machine_memory();
+  if (options_.eval) input_.evaluated = metadata_of_weights(*options_.model.init_from, is_first());
+  input_.sets = load_sets(options_, environment_.local_world_size, memory_.there);
   phase_ = Phase::before_training;
-  data_ = facts_of(*sets_.train, *sets_.test);
-  check_classes_of_writer(evaluated_, sets_.class_names, options_.model.init_from.value_or(""));
-  preparation_.emplace(options_.data.preparation, *sets_.train);
-  graph_ = make_graph({.model = options_.model.name,
-                       .shape = preparation_->shape(),
-                       .classes = head_classes(options_, data_),
-                       .dropout = options_.model.dropout,
-                       .stem = options_.model.stem,
-                       .decoder = options_.model.decoder,
-                       .positive_weight = positive_weight_of(options_, data_),
-                       .vocabulary = sets_.train->text().vocabulary,
-                       .size = options_.model.size,
-                       .normal_init = options_.model.normal_init});
-  check_sets(sets_, *graph_);
+  input_.facts = facts_of(*input_.sets.train, *input_.sets.test);
+  check_classes_of_writer(input_.evaluated, input_.sets.class_names,
+                          options_.model.init_from.value_or(""));
+  input_.preparation.emplace(options_.data.preparation, *input_.sets.train);
+  input_.graph = make_graph({.model = options_.model.name,
+                             .shape = input_.preparation->shape(),
+                             .classes = head_classes(options_, input_.facts),
+                             .dropout = options_.model.dropout,
+                             .stem = options_.model.stem,
+                             .decoder = options_.model.decoder,
+                             .positive_weight = positive_weight_of(options_, input_.facts),
+                             .vocabulary = input_.sets.train->text().vocabulary,
+                             .size = options_.model.size,
+                             .normal_init = options_.model.normal_init});
+  check_sets(input_.sets, *input_.graph);
 }
 
 MemoryParts WorkerRun::memory_parts() const {
   return {.options = options_,
           .environment = environment_,
-          .graph = *graph_,
-          .sets = sets_,
+          .graph = *input_.graph,
+          .sets = input_.sets,
           .chosen = chosen_,
-          .there = there_};
+          .there = memory_.there};
 }
 
 void WorkerRun::make_directory() {
   const auto held = stop_.hold_ends();
-  directory_.emplace(out_);
+  folder_.made.emplace(folder_.out);
 }
 
 void WorkerRun::give_up_directory() {
   const auto held = stop_.hold_ends();
-  directory_.reset();
+  folder_.made.reset();
 }
 
 /// Two runs would mix their checkpoints and lines of metrics.
@@ -109,7 +108,7 @@ void WorkerRun::lock_directory() {
   }
   // The round before may still be ending.
   try {
-    lock_.emplace(out_, environment_.restarted() ? kLockWait : 0s);
+    folder_.lock.emplace(folder_.out, environment_.restarted() ? kLockWait : 0s);
   } catch (const DataError&) {
     // Where rounds have claims, these decide between them.
     if (!environment_.restarted() || !environment_.epoch) throw;
@@ -118,14 +117,15 @@ void WorkerRun::lock_directory() {
 
 /// Rank 0 alone looks at checkpoints: the others may not see its disk.
 void WorkerRun::find_starting_point() {
-  out_ = choose_out(options_, environment_, current_folder(),
-                    time_stamp(std::chrono::system_clock::now()));
+  folder_.out = choose_out(options_, environment_, current_folder(),
+                           time_stamp(std::chrono::system_clock::now()));
   if (writes() && keeps_checkpoints() && !environment_.restarted()) {
     make_directory();
     // Another job may have taken the free one in the meantime.
-    while (!names_its_run(options_, environment_) && !directory_->is_new() && is_there(out_)) {
-      out_ = choose_out(options_, environment_, current_folder(),
-                        time_stamp(std::chrono::system_clock::now()));
+    while (!names_its_run(options_, environment_) && !folder_.made->is_new() &&
+           is_there(folder_.out)) {
+      folder_.out = choose_out(options_, environment_, current_folder(),
+                               time_stamp(std::chrono::system_clock::now()));
       make_directory();
     }
   }
@@ -135,13 +135,13 @@ void WorkerRun::find_starting_point() {
       .json = options_.report.json,
       .quiet = options_.report.quiet,
       .place = {.world_size = environment_.world_size, .round = environment_.round},
-      .score = score_of(graph_->target(), options_.checkpoints.best_by),
-      .metrics = writes() ? out_ / kMetricsFile : std::filesystem::path(),
-      .events = writes() && options_.report.tensorboard ? out_ : std::filesystem::path(),
+      .score = score_of(input_.graph->target(), options_.checkpoints.best_by),
+      .metrics = writes() ? folder_.out / kMetricsFile : std::filesystem::path(),
+      .events = writes() && options_.report.tensorboard ? folder_.out : std::filesystem::path(),
       .log_every = options_.report.log_every});
   if (!is_first()) return;
   if (!chosen_.warning.empty()) report_->warning(chosen_.warning);
-  if (!sets_.warning.empty()) report_->warning(sets_.warning);
+  if (!input_.sets.warning.empty()) report_->warning(input_.sets.warning);
   if (device().storage(options_.precision.format) == Storage::rounded_to_bf16)
     report_->warning(
         "--precision bf16: this CPU has no instructions for it (avx512_bf16), so values are only "
@@ -149,50 +149,52 @@ void WorkerRun::find_starting_point() {
   // Part of what tells whether a checkpoint is of this run.
   if (options_.model.init_from) {
     // Which checkpoint the run goes on from depends on the weights, and V on the checkpoint.
-    if (states_in(out_).empty())
-      checked_memory(memory_parts(), make_plan(options_, environment_, data_, std::nullopt), false);
-    parameters_ = FloatBuffer(graph_->arena_size());
-    initial_ = initialize_weights(options_, *graph_, parameters_.span());
+    if (states_in(folder_.out).empty())
+      checked_memory(memory_parts(), make_plan(options_, environment_, input_.facts, std::nullopt),
+                     false);
+    weights_.parameters = FloatBuffer(input_.graph->arena_size());
+    weights_.initial = initialize_weights(options_, *input_.graph, weights_.parameters.span());
   }
-  data_.initial_weights = initial_.hash;
+  input_.facts.initial_weights = weights_.initial.hash;
   // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
   if (keeps_checkpoints() && environment_.restarted())
-    claim_ = claim_directory(out_, environment_, *report_);
-  start_ = find_start(
-      options_, environment_, data_, out_, make_layout(options_, *graph_, sets_, *preparation_),
+    folder_.claim = claim_directory(folder_.out, environment_, *report_);
+  folder_.start = find_start(
+      options_, environment_, input_.facts, folder_.out,
+      make_layout(options_, *input_.graph, input_.sets, *input_.preparation),
       compute_text(chosen_, options_.precision.format, environment_.world_size),
       [&](const TrainPlan& plan) { checked_memory(memory_parts(), plan, true); }, *report_);
-  if (start_.snapshot) parameters_ = {};
+  if (folder_.start.snapshot) weights_.parameters = {};
 }
 
 bool WorkerRun::agree_on_plan() {
   std::optional<int> shards;
   if (is_first()) {
-    if (start_.snapshot) shards = shards_of(start_.snapshot->state.config);
+    if (folder_.start.snapshot) shards = shards_of(folder_.start.snapshot->state.config);
     // Refused here where it can be, before anybody is waited for.
-    shards = make_plan(options_, environment_, data_, shards).shards;
+    shards = make_plan(options_, environment_, input_.facts, shards).shards;
   }
-  rendezvous_.emplace(environment_, options_.comm.rendezvous_timeout);
-  const AgreedShards agreed =
-      rendezvous_->agree_on_shards(shards.value_or(0), chosen_.gpu != nullptr, chosen_.why_no_gpu);
+  ranks_.rendezvous.emplace(environment_, options_.comm.rendezvous_timeout);
+  const AgreedShards agreed = ranks_.rendezvous->agree_on_shards(
+      shards.value_or(0), chosen_.gpu != nullptr, chosen_.why_no_gpu);
   if (!agreed.result.ok()) {
     report_->error(fmt::format("rendezvous failed: {}", agreed.result.detail));
     return false;
   }
-  plan_ = make_plan(options_, environment_, data_, agreed.shards);
+  plan_ = make_plan(options_, environment_, input_.facts, agreed.shards);
   if (is_first() && !options_.eval)
     for (const std::string& line :
          advice_on(options_, environment_, plan_, chosen_.gpu ? kNoCores : usable_cores()))
       report_->warning(line);
-  memory_ = checked_memory(memory_parts(), plan_, start_.snapshot.has_value());
+  memory_.planned = checked_memory(memory_parts(), plan_, folder_.start.snapshot.has_value());
   // A set that is read once is sent once either way.
   const bool reads_once = options_.eval || plan_.last_step <= plan_.steps_per_epoch;
   if (chosen_.gpu && !reads_once)
-    stored_.choose({sets_.train.get(), sets_.test.get()},
+    stored_.choose({input_.sets.train.get(), input_.sets.test.get()},
                    StoredSets::bytes_most(
                        chosen_.gpu->free_memory() / static_cast<std::uint64_t>(chosen_.gpu_workers),
-                       memory_.on_gpu()));
-  memory_.stored = stored_.bytes();
+                       memory_.planned.on_gpu()));
+  memory_.planned.stored = stored_.bytes();
   return true;
 }
 
@@ -202,14 +204,14 @@ bool WorkerRun::meet() {
                                               .world_size = environment_.world_size,
                                               .shards = plan_.shards,
                                               .order = chosen_.order,
-                                              .arena_floats = graph_->arena_size(),
-                                              .group = rendezvous_->group(),
+                                              .arena_floats = input_.graph->arena_size(),
+                                              .group = ranks_.rendezvous->group(),
                                               .on_phase = {}},
-                                             options_.comm.timeout, rendezvous_->exchange(),
-                                             rendezvous_->deadline());
-  communicator_ = std::move(setup.communicator);
-  if (!setup.how.empty()) sums_text_ = " (" + setup.how + ")";
-  if (communicator_) return true;
+                                             options_.comm.timeout, ranks_.rendezvous->exchange(),
+                                             ranks_.rendezvous->deadline());
+  ranks_.communicator = std::move(setup.communicator);
+  if (!setup.how.empty()) ranks_.sums_text = " (" + setup.how + ")";
+  if (ranks_.communicator) return true;
   if (setup.refused) throw DataError(setup.result.detail);
   report_->error(fmt::format("rendezvous failed: {}", setup.result.detail));
   return false;
@@ -217,69 +219,73 @@ bool WorkerRun::meet() {
 
 /// With rank 0's weights and state.
 bool WorkerRun::begin() {
-  learner_.emplace(*graph_, device(),
+  learner_.emplace(*input_.graph, device(),
                    Learner::Settings{.optimizer = optimizer_config(options_),
                                      .scaler = plan_.scaler,
                                      .precision = options_.precision.format,
                                      .shards = statistic_shards(plan_)});
-  state_ = start_.snapshot ? start_.snapshot->state : fresh_state(plan_);
+  state_ = folder_.start.snapshot ? folder_.start.snapshot->state : fresh_state(plan_);
   state_.config = plan_.config;
-  if (start_.snapshot) {
-    restore(*start_.snapshot, *learner_);
+  if (folder_.start.snapshot) {
+    restore(*folder_.start.snapshot, *learner_);
   } else if (is_first()) {
     if (!options_.model.init_from) {
-      parameters_ = FloatBuffer(graph_->arena_size());
-      initial_ = initialize_weights(options_, *graph_, parameters_.span());
+      weights_.parameters = FloatBuffer(input_.graph->arena_size());
+      weights_.initial = initialize_weights(options_, *input_.graph, weights_.parameters.span());
     }
-    learner_->copy_in(0, parameters_.span());
-    parameters_ = {};
+    learner_->copy_in(0, weights_.parameters.span());
+    weights_.parameters = {};
   }
   const CommResult same =
-      distribute(*communicator_, plan_, state_, *learner_, options_.comm.rendezvous_timeout);
+      distribute(*ranks_.communicator, plan_, state_, *learner_, options_.comm.rendezvous_timeout);
   if (!same.ok()) {
     report_->error(fmt::format("lost another rank at the start: {}", same.detail));
-    communicator_->abort(same.detail);
+    ranks_.communicator->abort(same.detail);
     return false;
   }
   state_.step_state.scaler = resumed_scaler(plan_.scaler, state_.step_state.scaler);
   learner_->set_step_state(state_.step_state);
   state_.origin.run = environment_.run_id;
   state_.origin.compute = compute_text(chosen_, options_.precision.format, environment_.world_size);
-  judge_by(score_of(graph_->target(), options_.checkpoints.best_by));
+  judge_by(score_of(input_.graph->target(), options_.checkpoints.best_by));
   state_.origin.world_size = environment_.world_size;
   state_.origin.round = environment_.round;
   state_.origin.restarts = environment_.restart_count;
   report_->starts_after(state_.step);
 
-  if (directory_) {
+  if (folder_.made) {
     const auto held = stop_.hold_ends();
-    directory_->keep();
+    folder_.made->keep();
   }
   if (writes() && keeps_checkpoints()) {
-    mark_run(options_, environment_, out_);
+    mark_run(options_, environment_, folder_.out);
     // A restart that goes on with its run is not newer than a run that has begun since.
-    const bool goes_on = environment_.restarted() && start_.snapshot;
-    if (options_.checkpoints.out.empty() && !goes_on) lead_latest_to(out_.parent_path(), out_);
+    const bool goes_on = environment_.restarted() && folder_.start.snapshot;
+    if (options_.checkpoints.out.empty() && !goes_on)
+      lead_latest_to(folder_.out.parent_path(), folder_.out);
   }
-  if (is_first() && keeps_checkpoints() && !claim_)
-    claim_ = claim_directory(out_, environment_, *report_);
+  if (is_first() && keeps_checkpoints() && !folder_.claim)
+    folder_.claim = claim_directory(folder_.out, environment_, *report_);
   if (options_.eval) {
     report_->note(evaluation_text());
-    const auto held_out = evaluated_.find("test_data");
-    if (is_first() && held_out != evaluated_.end() && held_out->second != data_.test_content)
+    const auto held_out = input_.evaluated.find("test_data");
+    if (is_first() && held_out != input_.evaluated.end() &&
+        held_out->second != input_.facts.test_content)
       report_->warning(
           "these are not the samples that were held out when the weights were trained");
     return true;
   }
   if (is_first()) {
-    CheckpointLayout layout = make_layout(options_, *graph_, sets_, *preparation_);
+    CheckpointLayout layout =
+        make_layout(options_, *input_.graph, input_.sets, *input_.preparation);
     layout.metadata.insert({"batch", std::to_string(plan_.batch)});
-    keeper_ = make_keeper(options_, start_, out_, std::move(layout), std::move(claim_), *report_);
+    keeper_ = make_keeper(options_, folder_.start, folder_.out, std::move(layout),
+                          std::move(folder_.claim), *report_);
   }
-  if (options_.model.init_from && start_.snapshot) {
+  if (options_.model.init_from && folder_.start.snapshot) {
     report_->note("--init-from was not used, as the run goes on from its checkpoint");
   } else if (options_.model.init_from) {
-    report_->note(initial_.note);
+    report_->note(weights_.initial.note);
   }
   report_->note(start_text());
   return true;
@@ -292,7 +298,7 @@ void WorkerRun::judge_by(const Score& score) {
     if (is_first() && best && !state_.best_so_far.metric.empty())
       report_->warning(
           fmt::format("--best goes by {} now: {} is that of the {} {} until an epoch is better",
-                      score.best_key(), (out_ / "best").string(), state_.best_so_far.is,
+                      score.best_key(), (folder_.out / "best").string(), state_.best_so_far.is,
                       state_.best_so_far.metric));
     state_.best_so_far.score = best ? score.best_value(best->epoch) : -1;
   }
@@ -310,12 +316,12 @@ int WorkerRun::train() {
   loop_.emplace(TrainParts{.options = options_,
                            .environment = environment_,
                            .plan = plan_,
-                           .sets = sets_,
-                           .preparation = *preparation_,
-                           .graph = *graph_,
+                           .sets = input_.sets,
+                           .preparation = *input_.preparation,
+                           .graph = *input_.graph,
                            .device = device(),
                            .lanes = *lanes_,
-                           .communicator = *communicator_,
+                           .communicator = *ranks_.communicator,
                            .report = *report_,
                            .keeper = keeper_.get(),
                            .state = state_,
@@ -331,65 +337,20 @@ int WorkerRun::train() {
 
 int WorkerRun::evaluate() {
   const auto batches = static_cast<int>(std::min<std::size_t>(
-      sets_.test->size() / static_cast<std::size_t>(plan_.batch) + 1, kShardsMax));
+      input_.sets.test->size() / static_cast<std::size_t>(plan_.batch) + 1, kShardsMax));
   lanes_.emplace(choose_lanes(options_, environment_, usable_cores(), batches));
   phase_ = Phase::training;
   return evaluate_held_out({.options = options_,
                             .environment = environment_,
                             .plan = plan_,
-                            .sets = sets_,
-                            .preparation = *preparation_,
-                            .graph = *graph_,
+                            .sets = input_.sets,
+                            .preparation = *input_.preparation,
+                            .graph = *input_.graph,
                             .device = device(),
                             .lanes = *lanes_,
-                            .communicator = *communicator_,
+                            .communicator = *ranks_.communicator,
                             .report = *report_,
                             .learner = *learner_});
-}
-
-std::string WorkerRun::evaluation_text() const {
-  return fmt::format("evaluating {} on {} ({} held-out samples), {} worker{} on {}, b={}",
-                     printable(options_.model.init_from.value_or("")), data_.name,
-                     sets_.test->size(), environment_.world_size,
-                     environment_.world_size == 1 ? "" : "s", chosen_.name, plan_.batch);
-}
-
-std::string WorkerRun::replicas_text() const {
-  if (options_.device.parallel == Parallel::ddp) return "";
-  return fmt::format(" with {} replica{} (dp)", plan_.replicas, plan_.replicas == 1 ? "" : "s");
-}
-
-std::string WorkerRun::memory_text() const {
-  if (!chosen_.gpu) return bytes_text(memory_.total());
-  const std::string text = bytes_text(memory_.on_gpu() + memory_.stored) + " of the GPU";
-  if (memory_.stored == 0) return text;
-  return text + fmt::format(" ({} of it for data sets)", bytes_text(memory_.stored));
-}
-
-/// What this run sets out to do.
-std::string WorkerRun::start_text() const {
-  if (start_.snapshot && start_.snapshot->state.step >= plan_.last_step &&
-      start_.snapshot->state.block != plan_.steps_per_epoch) {
-    const std::string all = plan_.last_step < plan_.total_steps
-                                ? fmt::format("{} steps", plan_.last_step)
-                                : fmt::format("{} epoch{}", options_.batches.epochs,
-                                              options_.batches.epochs == 1 ? "" : "s");
-    return fmt::format("nothing to do: all {} are in {}", all, start_.path);
-  }
-  std::string from = "from step 0";
-  if (start_.snapshot) {
-    from = fmt::format("from step {} of {}", start_.snapshot->state.step, start_.path);
-  } else if (keeps_checkpoints()) {
-    from += ", checkpoints in " + out_.string();
-    // Another start of the same command may be another run.
-    if (options_.checkpoints.out.empty())
-      from += fmt::format(" (--out={} goes on there)", out_.string());
-  }
-  return fmt::format(
-      "training on {} ({} samples{}), {} worker{}{} on {}{}, V={}, b={}, memory {}, {}", data_.name,
-      data_.samples, sets_.train->is_in_memory() ? "" : ", read anew in each epoch",
-      environment_.world_size, environment_.world_size == 1 ? "" : "s", replicas_text(),
-      chosen_.name, sums_text_, plan_.shards, plan_.batch, memory_text(), from);
 }
 
 }  // namespace ddprun::trainer

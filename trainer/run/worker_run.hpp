@@ -50,6 +50,36 @@ class WorkerRun {
 
  private:
   enum class Phase { loading, before_training, training };
+  struct Memory {
+    MachineMemory there;  ///< before this worker loaded its data
+    RunMemory planned;    ///< what it is going to take, once that is known
+  };
+  /// What is learned or evaluated, and by which model.
+  struct Input {
+    TrainAndTest sets;
+    DataFacts facts;
+    std::optional<Preparation> preparation;
+    std::map<std::string, std::string> evaluated;  ///< --eval: metadata of the weights
+    std::optional<Graph> graph;
+  };
+  /// The run's directory and what rank 0 has found and holds there.
+  struct Folder {
+    std::filesystem::path out;
+    std::optional<RunDirectory> made;   ///< changed under the lock of StopSignals::hold_ends()
+    std::optional<DirectoryLock> lock;  ///< until the process ends
+    StartingPoint start;
+    std::optional<DirectoryClaim> claim;
+  };
+  struct FirstWeights {
+    InitialWeights initial;
+    FloatBuffer parameters;  ///< until the learner has them
+  };
+  /// The way to the other ranks.
+  struct Ranks {
+    std::optional<Rendezvous> rendezvous;
+    std::unique_ptr<Communicator> communicator;
+    std::string sums_text;  ///< of the start line, behind the device: " (NCCL 2.28.9)"
+  };
 
   void load();
   void find_starting_point();
@@ -81,26 +111,13 @@ class WorkerRun {
   const WorkerEnvironment& environment_;
   StopSignals& stop_;
   Phase phase_ = Phase::loading;
-  MachineMemory there_;  // before this worker loaded its data
-  RunMemory memory_;     // what it plans to take, once that is known
-
-  TrainAndTest sets_;
-  DataFacts data_;
-  std::optional<Preparation> preparation_;
-  std::map<std::string, std::string> evaluated_;  // --eval: metadata of the weights
-  std::optional<Graph> graph_;
-  std::filesystem::path out_;
-  std::optional<RunDirectory> directory_;  // changed under the lock of stop_.hold_ends()
-  std::optional<DirectoryLock> lock_;      // of `out_`, until the process ends
+  Memory memory_;
+  Input input_;
+  Folder folder_;
   std::optional<Report> report_;
-  StartingPoint start_;
-  std::optional<DirectoryClaim> claim_;
-  InitialWeights initial_;
-  FloatBuffer parameters_;  // the first ones, until the learner has them
-  std::optional<Rendezvous> rendezvous_;
+  FirstWeights weights_;
+  Ranks ranks_;
   TrainPlan plan_;
-  std::unique_ptr<Communicator> communicator_;
-  std::string sums_text_;  ///< of the start line, behind the device: " (NCCL 2.28.9)"
   std::optional<Learner> learner_;
   TrainingState state_;
   std::unique_ptr<CheckpointKeeper> keeper_;
