@@ -66,7 +66,7 @@ MAY_INCLUDE = {
     "trainer/data/plugin": ["trainer/data"],
     "trainer/comm": ["trainer/error", "trainer/host", "trainer/compute", "rendezvous/client/store_client", "proto", "base"],
     "trainer/nccl": ["trainer/error", "trainer/cuda", "trainer/comm", "trainer/compute", "proto", "base"],
-    "trainer/checkpoint": ["trainer/error", "trainer/compute", "trainer/model", "base"],
+    "trainer/checkpoint": ["trainer/error", "trainer/host/host_loops", "trainer/optim", "trainer/compute", "trainer/model", "base"],
     "trainer/run": ["trainer", "rendezvous/client/store_client", "rendezvous/store", "worker", "proto", "texts/cli", "texts", "base"],
     "worker": ["rendezvous/client", "proto", "base"],
 }

@@ -11,12 +11,12 @@
 #include <variant>
 #include <vector>
 
+#include "trainer/checkpoint/checkpoint_cadence.hpp"
 #include "trainer/compute/storage.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/optim/optimizer.hpp"
 #include "trainer/optim/schedule.hpp"
-#include "trainer/run/checkpoint_cadence.hpp"
 #include "trainer/run/preparation.hpp"
 #include "trainer/run/score.hpp"
 

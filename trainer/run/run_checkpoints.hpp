@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "trainer/checkpoint/checkpoint_directory.hpp"
+#include "trainer/checkpoint/checkpoint_keeper.hpp"
 #include "trainer/checkpoint/directory_claim.hpp"
 #include "trainer/data/train_and_test.hpp"
 #include "trainer/model/graph.hpp"
-#include "trainer/run/checkpoint_keeper.hpp"
 #include "trainer/run/environment.hpp"
 #include "trainer/run/options.hpp"
 #include "trainer/run/report.hpp"

@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "trainer/checkpoint/checkpoint_keeper.hpp"
 #include "trainer/comm/communicator.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/optim/learner.hpp"
-#include "trainer/run/checkpoint_keeper.hpp"
 #include "trainer/run/epoch_samples.hpp"
 #include "trainer/run/pace.hpp"
 #include "trainer/run/plan.hpp"

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "trainer/checkpoint/checkpoint_keeper.hpp"
 #include "trainer/checkpoint/directory_claim.hpp"
 #include "trainer/checkpoint/directory_lock.hpp"
 #include "trainer/comm/communicator.hpp"
@@ -14,7 +15,6 @@
 #include "trainer/data/load.hpp"
 #include "trainer/model/graph.hpp"
 #include "trainer/optim/learner.hpp"
-#include "trainer/run/checkpoint_keeper.hpp"
 #include "trainer/run/environment.hpp"
 #include "trainer/run/gpus.hpp"
 #include "trainer/run/lanes.hpp"

@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 
+#include "trainer/checkpoint/checkpoint_cadence.hpp"
 #include "trainer/checkpoint/checkpoint_writer.hpp"
 #include "trainer/optim/learner.hpp"
-#include "trainer/run/checkpoint_cadence.hpp"
 
 namespace ddprun::trainer {
 

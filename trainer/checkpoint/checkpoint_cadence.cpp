@@ -1,4 +1,4 @@
-#include "trainer/run/checkpoint_cadence.hpp"
+#include "trainer/checkpoint/checkpoint_cadence.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/run/checkpoint_keeper.hpp"
+#include "trainer/checkpoint/checkpoint_keeper.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // When checkpoints are due, with a clock moved by hand.
-#include "trainer/run/checkpoint_cadence.hpp"
+#include "trainer/checkpoint/checkpoint_cadence.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,13 +1,13 @@
 // Rank 0's side of checkpoints: what is on disk at the end, and what is said when it is not.
-#include "trainer/run/checkpoint_keeper.hpp"
+#include "trainer/checkpoint/checkpoint_keeper.hpp"
 
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <limits>
 
 #include "tests/support/temp_dir.hpp"
-#include "tests/unit/trainer/host/host_executor.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
+#include "trainer/host/host_device.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -22,10 +22,11 @@ Graph one_layer() {
   return graph;
 }
 
-struct Fixture {
+struct Keeping {
   ddprun::test::TempDir directory;
   Graph graph = one_layer();
-  Learner learner{graph, test::host(), {}};
+  std::unique_ptr<Device> device = make_host_device();
+  Learner learner{graph, *device, {}};
   TrainingState state;
   std::vector<std::string> warnings;
   std::vector<std::string> failures;
@@ -72,7 +73,7 @@ const CheckpointEvery kEveryTwo{.kind = CheckpointEvery::Kind::steps, .steps = 2
 const CheckpointEvery kOff{.kind = CheckpointEvery::Kind::off};
 
 TEST_CASE("with every epoch a state is due between two epochs, and only there") {
-  Fixture fixture;
+  Keeping fixture;
   auto keeper = fixture.keeper({.kind = CheckpointEvery::Kind::epoch});
   fixture.state.block = 3;
   fixture.offer(keeper, 3);
@@ -84,7 +85,7 @@ TEST_CASE("with every epoch a state is due between two epochs, and only there") 
 }
 
 TEST_CASE("the end writes an epoch's last step again once the epoch is evaluated") {
-  Fixture fixture;
+  Keeping fixture;
   SECTION("of this run") {
     auto keeper = fixture.keeper(kEveryTwo);
     fixture.state.block = 3;
@@ -102,7 +103,7 @@ TEST_CASE("the end writes an epoch's last step again once the epoch is evaluated
 }
 
 TEST_CASE("links that cannot be made are told of once, with what works without them") {
-  Fixture fixture;
+  Keeping fixture;
   const std::string out = fixture.directory / "out";
   std::filesystem::create_directories(out + "/latest/folder");  // no link can take this name
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
@@ -115,7 +116,7 @@ TEST_CASE("links that cannot be made are told of once, with what works without t
 }
 
 TEST_CASE("each step that is due is on disk, with parameters and moments") {
-  Fixture fixture;
+  Keeping fixture;
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   for (const std::int64_t step : {1, 2, 3, 4}) fixture.offer(keeper, step);
   CHECK(keeper.finish(fixture.state, fixture.learner));
@@ -129,7 +130,7 @@ TEST_CASE("each step that is due is on disk, with parameters and moments") {
 }
 
 TEST_CASE("the end of a run is on disk, whatever the cadence") {
-  Fixture fixture;
+  Keeping fixture;
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   fixture.offer(keeper, 2);
   fixture.state.step = 3;
@@ -138,7 +139,7 @@ TEST_CASE("the end of a run is on disk, whatever the cadence") {
 }
 
 TEST_CASE("the best state is kept even when no checkpoint is due") {
-  Fixture fixture;
+  Keeping fixture;
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   fixture.offer(keeper, 1, true);
   for (const std::int64_t step : {2, 4, 6, 8}) fixture.offer(keeper, step);
@@ -148,7 +149,7 @@ TEST_CASE("the best state is kept even when no checkpoint is due") {
 }
 
 TEST_CASE("what holds an inf or nan is never written, and its name is told") {
-  Fixture fixture;
+  Keeping fixture;
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   fixture.offer(keeper, 2);
   const auto offered = [&](std::size_t arena) {
@@ -170,7 +171,7 @@ TEST_CASE("what holds an inf or nan is never written, and its name is told") {
 }
 
 TEST_CASE("off writes nothing and is a success") {
-  Fixture fixture;
+  Keeping fixture;
   CheckpointKeeper keeper = fixture.keeper(kOff);
   fixture.offer(keeper, 2, true);
   CHECK(keeper.finish(fixture.state, fixture.learner));
@@ -178,7 +179,7 @@ TEST_CASE("off writes nothing and is a success") {
 }
 
 TEST_CASE("a run that could never write a checkpoint does not end in success") {
-  Fixture fixture;
+  Keeping fixture;
   std::ofstream(fixture.directory / "out") << "in the way";
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   fixture.offer(keeper, 2);
@@ -188,7 +189,7 @@ TEST_CASE("a run that could never write a checkpoint does not end in success") {
 }
 
 TEST_CASE("the first failed checkpoint is a warning and the others are counted") {
-  Fixture fixture;
+  Keeping fixture;
   std::ofstream(fixture.directory / "out") << "in the way";
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   for (const std::int64_t step : {2, 4, 6}) fixture.offer(keeper, step);
@@ -202,7 +203,7 @@ TEST_CASE("the first failed checkpoint is a warning and the others are counted")
 }
 
 TEST_CASE("when the disk takes checkpoints again the lost ones are counted") {
-  Fixture fixture;
+  Keeping fixture;
   std::ofstream(fixture.directory / "out") << "in the way";
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo, 1);
   fixture.offer(keeper, 2);
@@ -222,7 +223,7 @@ TEST_CASE("when the disk takes checkpoints again the lost ones are counted") {
 }
 
 TEST_CASE("a run of which only an older state is on disk reports that and does not succeed") {
-  Fixture fixture;
+  Keeping fixture;
   std::ofstream(fixture.directory / "out") << "in the way";
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo, 1);
   fixture.offer(keeper, 2);
@@ -232,7 +233,7 @@ TEST_CASE("a run of which only an older state is on disk reports that and does n
 }
 
 TEST_CASE("a state that is on disk already is not written again") {
-  Fixture fixture;
+  Keeping fixture;
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo, 4);
   fixture.state.step = 4;
   CHECK(keeper.finish(fixture.state, fixture.learner));
