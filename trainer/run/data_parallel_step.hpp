@@ -3,10 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "trainer/comm/communicator.hpp"
 #include "trainer/comm/reducer.hpp"
 #include "trainer/compute/gathered_loss.hpp"
+#include "trainer/model/parameter.hpp"
 #include "trainer/run/data_parallel_figures.hpp"
 #include "trainer/run/shard_computer.hpp"
 #include "trainer/run/training_step.hpp"
@@ -71,5 +74,8 @@ class DataParallelStep final : public TrainingStep {
   DataParallelFigures figures_;
   Clock::duration exposed_{};
 };
+
+/// Of parameters by rising offset; neighbours are one range, with the padding between them. Pure.
+std::vector<Range> statistic_ranges(std::span<const Parameter> parameters);
 
 }  // namespace ddprun::trainer

@@ -1,5 +1,4 @@
-#include "trainer/run/evaluation_run.hpp"
-
+// --eval: the held-out set through a model that is not trained.
 #include <fmt/format.h>
 
 #include "base/duration.hpp"
@@ -7,6 +6,7 @@
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/run_data.hpp"
 #include "trainer/run/shard_computer.hpp"
+#include "trainer/run/train_loop.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -27,7 +27,7 @@ CommResult sum_over_ranks(Communicator& communicator, std::span<Value> values,
   return result;
 }
 
-int give_up(const EvaluationParts& parts, const CommResult& why) {
+int give_up(const TrainParts& parts, const CommResult& why) {
   parts.report.error(fmt::format("gave up the evaluation: {}", why.detail));
   parts.communicator.abort(why.detail);
   return kExitPeerLost;
@@ -35,7 +35,7 @@ int give_up(const EvaluationParts& parts, const CommResult& why) {
 
 }  // namespace
 
-int evaluate_held_out(const EvaluationParts& parts) {
+int evaluate_held_out(const TrainParts& parts) {
   const auto began = steady_clock::now();
   const bool labels = parts.graph.target() == Target::label;
   const int rank = parts.communicator.rank();

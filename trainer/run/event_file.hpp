@@ -1,5 +1,5 @@
-// Scalars for TensorBoard: its event files are TFRecords of `Event` messages (tensorflow's
-// core/util/event.proto and core/lib/io/record_writer).
+// Files that a run appends to: lines of metrics, and scalars for TensorBoard. Event files are
+// TFRecords of `Event` messages (tensorflow's core/util/event.proto and core/lib/io/record_writer).
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,28 @@
 #include <string>
 #include <vector>
 
-#include "trainer/run/appended_file.hpp"
+#include "base/unique_handle.hpp"
 #include "trainer/run/report_lines.hpp"
 
 namespace ddprun::trainer {
+
+class AppendedFile {
+ public:
+  /// Makes the file and its folder where they are missing. Throws std::system_error with the path.
+  explicit AppendedFile(const std::filesystem::path& path);
+
+  /// In one write, so that a reader never finds part of a piece, also after a kill. Throws
+  /// std::system_error with the path where the piece does not fit; then no part of it stays.
+  void append(const std::string& piece);
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+};
+
+/// Whether a file of lines ends within a line, as after a crash of the machine. No file, and what
+/// is not a regular one, does not.
+bool ends_within_line(const std::filesystem::path& path);
 
 /// A record: length, masked CRC-32C of the length, message, masked CRC-32C of the message.
 /// `seconds`: since 1970. Pure.

@@ -14,9 +14,8 @@
 #include "trainer/error.hpp"
 #include "trainer/host/description.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/option_groups.hpp"
 #include "trainer/run/option_synonyms.hpp"
-#include "trainer/run/options_data.hpp"
-#include "trainer/run/options_optimizer.hpp"
 #include "trainer/run/program_text.hpp"
 
 namespace ddprun::trainer {

@@ -1,4 +1,4 @@
-#include "trainer/run/options_data.hpp"
+#include "trainer/run/option_groups.hpp"
 
 #include <algorithm>
 #include <string_view>

@@ -6,7 +6,7 @@
 
 #include "base/number_in.hpp"
 #include "trainer/error.hpp"
-#include "trainer/run/options_optimizer.hpp"
+#include "trainer/run/option_groups.hpp"
 
 namespace ddprun::trainer {
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/checkpoint/training_state.hpp"
 #include "trainer/compute/step_state.hpp"
@@ -88,5 +89,12 @@ std::optional<int> shards_of(const RunConfig& config);
 /// as many as its share of `cores` has room for; at most `shards_mine`.
 int choose_lanes(const Options& options, const WorkerEnvironment& environment, int cores,
                  int shards_mine);
+
+/// In place of a number of cores: a GPU computes, and its work comes from one thread.
+inline constexpr int kNoCores = 0;
+
+/// One line each, with what to change. `cores`: that this machine's workers share.
+std::vector<std::string> advice_on(const Options& options, const WorkerEnvironment& environment,
+                                   const TrainPlan& plan, int cores);
 
 }  // namespace ddprun::trainer

@@ -4,13 +4,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "trainer/run/appended_file.hpp"
 #include "trainer/run/event_file.hpp"
 #include "trainer/run/report_lines.hpp"
 
@@ -95,5 +95,9 @@ class Report {
   std::chrono::steady_clock::time_point last_progress_{};
   std::chrono::steady_clock::time_point last_metrics_{};
 };
+
+/// Prints "train: ..." to stderr, with "error: " where a run has begun, as a launcher's report
+/// looks for it. Gives the exit code.
+int report_failure(const std::exception& error);
 
 }  // namespace ddprun::trainer

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "trainer/checkpoint/training_state.hpp"
-#include "trainer/run/class_counts.hpp"
 #include "trainer/run/data_parallel_figures.hpp"
 #include "trainer/run/score.hpp"
 

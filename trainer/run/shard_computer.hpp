@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "trainer/comm/reducer.hpp"
-#include "trainer/run/class_counts.hpp"
 #include "trainer/run/compute_lane.hpp"
 #include "trainer/run/lanes.hpp"
+#include "trainer/run/score.hpp"
 
 namespace ddprun::trainer {
 

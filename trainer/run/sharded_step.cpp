@@ -1,8 +1,14 @@
-#include "trainer/run/sharded_step.hpp"
-
+// --parallel=ddp: each rank computes its shards with weights of its own, and the ranks add up their
+// gradients while backward goes on.
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "trainer/comm/reducer.hpp"
+#include "trainer/compute/captured_work.hpp"
+#include "trainer/run/data_parallel_step.hpp"
+#include "trainer/run/shard_computer.hpp"
+#include "trainer/run/training_step.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -24,6 +30,31 @@ BucketSizes bucket_sizes(const Options& options) {
   sizes.last_bytes = std::min(sizes.last_bytes, sizes.bytes);
   return sizes;
 }
+
+class ShardedStep final : public TrainingStep {
+ public:
+  explicit ShardedStep(const StepParts& parts);
+
+  void compute(SampleReader& samples, const StepInputs& inputs) override;
+  CommResult sum(Clock::time_point deadline) override;
+  void update() override;
+  [[nodiscard]] std::optional<Clock::duration> exposed() const override {
+    return reducer_.exposed();
+  }
+  void evaluate(SampleReader& samples,
+                const std::function<bool(double share)>& on_progress) override;
+  Counters take_counters() override { return computer_.take_counters(); }
+  /// Each rank for itself: another GPU may have captured all.
+  std::vector<std::string> take_warnings() override;
+
+ private:
+  StepParts parts_;
+  ShardRun run_;
+  Capture capture_;
+  RepeatedWork update_;  // before what has memory, which waits for the device when it is freed
+  Reducer reducer_;
+  ShardComputer computer_;
+};
 
 }  // namespace
 
@@ -91,6 +122,12 @@ std::vector<std::string> ShardedStep::take_warnings() {
                     "are computed without CUDA graphs, as at most {} kinds and {} kernels are kept",
                     GraphExecutor::kRepeatedMax, Capture::kNodesMost));
   return lines;
+}
+
+std::unique_ptr<TrainingStep> make_training_step(const StepParts& parts) {
+  if (parts.options.device.parallel == Parallel::dp)
+    return std::make_unique<DataParallelStep>(parts);
+  return std::make_unique<ShardedStep>(parts);
 }
 
 }  // namespace ddprun::trainer

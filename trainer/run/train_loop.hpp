@@ -124,4 +124,9 @@ class TrainLoop {
   double seconds_before_;
 };
 
+/// --eval: the held-out set through a model that is not trained, all ranks together; rank 0
+/// reports. The figures are the same for any number of ranks. Gives the exit code: kExitPeerLost
+/// after one line where another rank is gone, kExitFailure where a loss is not finite.
+int evaluate_held_out(const TrainParts& parts);
+
 }  // namespace ddprun::trainer

@@ -15,9 +15,9 @@
 #include "trainer/run/environment.hpp"
 #include "trainer/run/evaluation_arguments.hpp"
 #include "trainer/run/exit_codes.hpp"
-#include "trainer/run/failure_line.hpp"
 #include "trainer/run/options.hpp"
-#include "trainer/run/run.hpp"
+#include "trainer/run/report.hpp"
+#include "trainer/run/worker_run.hpp"
 
 namespace {
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -11,10 +14,9 @@
 #include "base/time_stamp.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
-#include "trainer/run/advice.hpp"
 #include "trainer/run/evaluation_arguments.hpp"
-#include "trainer/run/evaluation_run.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/plan.hpp"
 #include "trainer/run/run_checkpoints.hpp"
 #include "trainer/run/run_data.hpp"
 #include "trainer/run/run_folder.hpp"
@@ -306,6 +308,24 @@ void WorkerRun::judge_by(const Score& score) {
   state_.best_so_far.is = score.best_is();
 }
 
+TrainParts WorkerRun::parts() {
+  return {.options = options_,
+          .environment = environment_,
+          .plan = plan_,
+          .sets = input_.sets,
+          .preparation = *input_.preparation,
+          .graph = *input_.graph,
+          .device = device(),
+          .lanes = *lanes_,
+          .communicator = *ranks_.communicator,
+          .report = *report_,
+          .keeper = keeper_.get(),
+          .state = state_,
+          .learner = *learner_,
+          .asked = &stop_.asked(),
+          .stored = &stored_};
+}
+
 int WorkerRun::train() {
   const ShardRun run = shard_run(plan_.shards, environment_.world_size, environment_.rank);
   lanes_.emplace(choose_lanes(options_, environment_, usable_cores(), run.count));
@@ -313,21 +333,7 @@ int WorkerRun::train() {
     report_->warning(
         "the data set was to stay in the GPU's memory, but other programs have taken that: its "
         "samples are sent as they are needed");
-  loop_.emplace(TrainParts{.options = options_,
-                           .environment = environment_,
-                           .plan = plan_,
-                           .sets = input_.sets,
-                           .preparation = *input_.preparation,
-                           .graph = *input_.graph,
-                           .device = device(),
-                           .lanes = *lanes_,
-                           .communicator = *ranks_.communicator,
-                           .report = *report_,
-                           .keeper = keeper_.get(),
-                           .state = state_,
-                           .learner = *learner_,
-                           .asked = &stop_.asked(),
-                           .stored = &stored_});
+  loop_.emplace(parts());
   phase_ = Phase::training;
   stop_.begin_training();
   const int code = loop_->run();
@@ -340,17 +346,29 @@ int WorkerRun::evaluate() {
       input_.sets.test->size() / static_cast<std::size_t>(plan_.batch) + 1, kShardsMax));
   lanes_.emplace(choose_lanes(options_, environment_, usable_cores(), batches));
   phase_ = Phase::training;
-  return evaluate_held_out({.options = options_,
-                            .environment = environment_,
-                            .plan = plan_,
-                            .sets = input_.sets,
-                            .preparation = *input_.preparation,
-                            .graph = *input_.graph,
-                            .device = device(),
-                            .lanes = *lanes_,
-                            .communicator = *ranks_.communicator,
-                            .report = *report_,
-                            .learner = *learner_});
+  return evaluate_held_out(parts());
+}
+
+int run_worker(const Options& options, const WorkerEnvironment& environment, GpuSource& gpus,
+               StopSignals& stop) {
+  check_parallel(options, environment);
+  const ChosenDevice chosen = choose_device(options, environment, gpus);
+  Options used = options;
+  if (chosen.gpu) used.device.lanes = 1;  // its work comes from one thread
+  WorkerRun run(chosen, used, environment, stop);
+  int code = kExitFailure;
+  try {
+    code = run.run();
+  } catch (const std::exception& error) {
+    code = run.failed(error);
+  }
+  if (chosen.gpu && code != kExitSuccess) {
+    // A GPU that hangs would be waited for by all that is in its memory. The driver cleans up.
+    run.give_up_directory();
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
+  return code;
 }
 
 }  // namespace ddprun::trainer

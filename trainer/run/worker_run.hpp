@@ -89,6 +89,7 @@ class WorkerRun {
   bool meet();
   bool begin();
   void judge_by(const Score& score);
+  TrainParts parts();
   int train();
   int evaluate();
   [[nodiscard]] bool is_first() const { return environment_.rank == 0; }
@@ -125,5 +126,11 @@ class WorkerRun {
   std::optional<Lanes> lanes_;
   std::optional<TrainLoop> loop_;
 };
+
+/// Loads data, finds the checkpoint, meets the other ranks, trains. Gives the exit code
+/// (exit_codes.hpp), after the line of a failure. On a GPU a run that fails leaves the process.
+/// Throws DataError and DeviceError where the device of the options cannot be used.
+int run_worker(const Options& options, const WorkerEnvironment& environment, GpuSource& gpus,
+               StopSignals& stop);
 
 }  // namespace ddprun::trainer

@@ -1,5 +1,5 @@
 // What is said of settings that nobody can mean.
-#include "trainer/run/advice.hpp"
+#include "trainer/run/plan.hpp"
 
 #include <catch2/catch.hpp>
 

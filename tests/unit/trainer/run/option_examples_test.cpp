@@ -1,4 +1,4 @@
-#include "trainer/run/option_examples.hpp"
+#include "trainer/run/program_text.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>

@@ -1,5 +1,5 @@
 // The options of optimizer, learning rate and precision, and the defaults that depend on others.
-#include "trainer/run/options_optimizer.hpp"
+#include "trainer/run/option_groups.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>
