@@ -37,15 +37,6 @@ ComputeLane::ComputeLane(const Graph& graph, Device& device, const Preparation& 
   clear_counters();
 }
 
-std::uint64_t ComputeLane::host_bytes(const Graph& graph, int batch, ImageShape stored) {
-  const std::size_t mask = graph.target() == Target::mask ? mask_size(stored) : 0;
-  const auto positions = static_cast<std::size_t>(graph.text().positions);
-  const std::size_t words = 1 + (positions > 0 ? positions + 1 : 0);
-  const std::size_t window = positions > 0 ? 0 : sizeof(ImageWindow);
-  return static_cast<std::uint64_t>(batch) *
-         (sample_size(stored) + mask + words * sizeof(std::int32_t) + window);
-}
-
 Batch ComputeLane::shard(SampleReader& samples, const StepInputs& inputs, int shard,
                          std::size_t first_place) {
   return fill({samples, inputs.batch(), first_place,

@@ -59,10 +59,6 @@ class ComputeLane {
   /// What the samples since the last call came to. Waits for the device.
   Counters take_counters();
 
-  /// Of the host's memory: the samples of a batch on their way to the device. `stored`: pictures as
-  /// the data set has them.
-  static std::uint64_t host_bytes(const Graph& graph, int batch, ImageShape stored);
-
  private:
   /// The samples of one batch.
   struct Fill {

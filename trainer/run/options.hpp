@@ -17,7 +17,7 @@
 #include "trainer/model/model.hpp"
 #include "trainer/optim/optimizer.hpp"
 #include "trainer/optim/schedule.hpp"
-#include "trainer/run/preparation.hpp"
+#include "trainer/run/preparation_settings.hpp"
 #include "trainer/run/score.hpp"
 
 namespace ddprun::trainer {

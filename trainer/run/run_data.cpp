@@ -7,6 +7,7 @@
 
 #include "base/program_folder.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
+#include "trainer/compute/image_windows.hpp"
 #include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
 
@@ -88,6 +89,15 @@ SampleReader::Settings reader_settings(const TrainPlan& plan,
 
 std::uint64_t reader_bytes(const TrainAndTest& sets, const SampleReader::Settings& settings) {
   return SampleReader::bytes(*sets.train, settings) + SampleReader::bytes(*sets.test, settings);
+}
+
+std::uint64_t batch_bytes(const Graph& graph, int batch, ImageShape stored) {
+  const std::size_t mask = graph.target() == Target::mask ? mask_size(stored) : 0;
+  const auto positions = static_cast<std::size_t>(graph.text().positions);
+  const std::size_t words = 1 + (positions > 0 ? positions + 1 : 0);
+  const std::size_t window = positions > 0 ? 0 : sizeof(ImageWindow);
+  return static_cast<std::uint64_t>(batch) *
+         (sample_size(stored) + mask + words * sizeof(std::int32_t) + window);
 }
 
 void check_sets(const TrainAndTest& sets, const Graph& graph) {

@@ -23,6 +23,10 @@ SampleReader::Settings reader_settings(const TrainPlan& plan, const WorkerEnviro
 /// Bytes of the samples that wait for it, of both sets.
 std::uint64_t reader_bytes(const TrainAndTest& sets, const SampleReader::Settings& settings);
 
+/// Host memory of a batch of samples on their way to the device. `stored`: pictures as the data set
+/// has them.
+std::uint64_t batch_bytes(const Graph& graph, int batch, ImageShape stored);
+
 /// Before training, so that no step meets a text that the model cannot read. Throws DataError.
 void check_sets(const TrainAndTest& sets, const Graph& graph);
 

@@ -15,7 +15,6 @@
 #include "trainer/compute/memory_plan.hpp"
 #include "trainer/error.hpp"
 #include "trainer/nccl/nccl_communicator.hpp"
-#include "trainer/run/compute_lane.hpp"
 #include "trainer/run/run_data.hpp"
 
 namespace ddprun::trainer {
@@ -56,7 +55,7 @@ RunMemory memory_of(const Graph& graph, const MemoryQuestion& question, Storage 
           // Before training one arena holds the first values on their way to the learner.
           .copies = question.has_copies ? 1 + count_moments(question) : 1,
           .lane = lane,
-          .samples = ComputeLane::host_bytes(graph, batch, question.stored),
+          .samples = batch_bytes(graph, batch, question.stored),
           .lanes = question.lanes,
           .others = others};
 }
