@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "trainer/run/gpus.hpp"
+#include "trainer/run/plan/gpus.hpp"
 
 namespace ddprun::bench {
 

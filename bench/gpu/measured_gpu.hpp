@@ -11,7 +11,7 @@
 
 #include "bench/gpu/step_times.hpp"
 #include "trainer/cuda/gpu.hpp"
-#include "trainer/run/gpus.hpp"
+#include "trainer/run/plan/gpus.hpp"
 
 namespace ddprun::bench {
 

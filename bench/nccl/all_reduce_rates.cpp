@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "trainer/error.hpp"
-#include "trainer/run/environment.hpp"
+#include "trainer/run/cli/environment.hpp"
 #include "trainer/run/exit_codes.hpp"
-#include "trainer/run/rendezvous.hpp"
+#include "trainer/run/plan/rendezvous.hpp"
 
 namespace ddprun::bench {
 namespace {

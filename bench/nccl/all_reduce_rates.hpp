@@ -2,7 +2,7 @@
 // nccl-tests' all_reduce_perf, in place, in fp32.
 #pragma once
 
-#include "trainer/run/gpus.hpp"
+#include "trainer/run/plan/gpus.hpp"
 
 namespace ddprun::bench {
 

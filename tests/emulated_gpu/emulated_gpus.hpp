@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <string>
 
-#include "trainer/run/gpus.hpp"
+#include "trainer/run/plan/gpus.hpp"
 
 namespace ddprun::trainer::test {
 

@@ -4,7 +4,7 @@
 #include "tests/support/skip.hpp"
 #include "tests/unit/trainer/layers/layer_device.hpp"
 #include "trainer/cuda/cuda_device.hpp"
-#include "trainer/run/gpus.hpp"
+#include "trainer/run/plan/gpus.hpp"
 
 namespace ddprun::trainer::test {
 namespace {

@@ -67,6 +67,13 @@ MAY_INCLUDE = {
     "trainer/comm": ["trainer/error", "trainer/host", "trainer/compute", "rendezvous/client/store_client", "proto", "base"],
     "trainer/nccl": ["trainer/error", "trainer/cuda", "trainer/comm", "trainer/compute", "proto", "base"],
     "trainer/checkpoint": ["trainer/error", "trainer/host/host_loops", "trainer/optim", "trainer/compute", "trainer/model", "base"],
+    "trainer/run/cli": ["trainer/run/exit_codes", "trainer/run/report/score", "trainer/error", "trainer/host/description", "trainer/checkpoint", "trainer/data",
+                        "trainer/optim", "trainer/compute", "trainer/model", "proto", "texts/cli", "texts", "base"],
+    "trainer/run/report": ["trainer/run/exit_codes", "trainer/error", "trainer/checkpoint", "trainer/compute", "trainer/model", "base"],
+    "trainer/run/plan": ["trainer/run/exit_codes", "trainer/run/cli", "trainer/run/report", "trainer/error", "trainer/checkpoint", "trainer/data", "trainer/nccl", "trainer/comm",
+                         "trainer/cuda", "trainer/host", "trainer/optim", "trainer/compute", "trainer/model", "rendezvous/client/store_client", "rendezvous/store", "proto", "base"],
+    "trainer/run/loop": ["trainer/run/exit_codes", "trainer/run/cli", "trainer/run/plan", "trainer/run/report", "trainer/error", "trainer/checkpoint", "trainer/data", "trainer/comm",
+                         "trainer/host", "trainer/optim", "trainer/compute", "trainer/model", "worker", "base"],
     "trainer/run": ["trainer", "rendezvous/client/store_client", "rendezvous/store", "worker", "proto", "texts/cli", "texts", "base"],
     "worker": ["rendezvous/client", "proto", "base"],
 }

@@ -107,7 +107,7 @@ class ForeignHeaders(unittest.TestCase):
         self.assertEqual(findings("agent/a.cpp", "<nlohmann/json.hpp>"), [])
 
     def test_cli11_is_for_the_programs_with_an_ordinary_command_line(self):
-        self.assertEqual(findings("trainer/run/options.cpp", "texts/cli/command_line.hpp"), [])
+        self.assertEqual(findings("trainer/run/cli/options.cpp", "texts/cli/command_line.hpp"), [])
         self.assertEqual(len(findings("launcher/options/options.cpp", "texts/cli/command_line.hpp")), 1)
         self.assertEqual(len(findings("texts/help.cpp", "<CLI/CLI.hpp>")), 1)
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/program_main.hpp"
-#include "trainer/run/environment.hpp"
-#include "trainer/run/evaluation_arguments.hpp"
+#include "trainer/run/cli/environment.hpp"
+#include "trainer/run/cli/evaluation_arguments.hpp"
+#include "trainer/run/cli/options.hpp"
 #include "trainer/run/exit_codes.hpp"
-#include "trainer/run/options.hpp"
-#include "trainer/run/report.hpp"
+#include "trainer/run/report/report.hpp"
 #include "trainer/run/worker_run.hpp"
 
 namespace {

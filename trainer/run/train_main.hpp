@@ -1,7 +1,7 @@
 // The program `train`, but for where its GPUs come from.
 #pragma once
 
-#include "trainer/run/gpus.hpp"
+#include "trainer/run/plan/gpus.hpp"
 
 namespace ddprun::trainer {
 

@@ -14,12 +14,12 @@
 #include "base/time_stamp.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
-#include "trainer/run/evaluation_arguments.hpp"
+#include "trainer/run/cli/evaluation_arguments.hpp"
 #include "trainer/run/exit_codes.hpp"
-#include "trainer/run/plan.hpp"
-#include "trainer/run/run_checkpoints.hpp"
-#include "trainer/run/run_data.hpp"
-#include "trainer/run/run_folder.hpp"
+#include "trainer/run/plan/plan.hpp"
+#include "trainer/run/plan/run_checkpoints.hpp"
+#include "trainer/run/plan/run_data.hpp"
+#include "trainer/run/plan/run_folder.hpp"
 
 namespace ddprun::trainer {
 namespace {

@@ -6,7 +6,7 @@
 #include "trainer/compute/buffer.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/exit_codes.hpp"
-#include "trainer/run/report.hpp"
+#include "trainer/run/report/report.hpp"
 #include "trainer/run/worker_run.hpp"
 
 namespace ddprun::trainer {

@@ -1,0 +1,83 @@
+// How a run ends that is asked to: all ranks after the same step, with a checkpoint.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/describe.hpp"
+#include "base/duration.hpp"
+#include "trainer/run/exit_codes.hpp"
+#include "trainer/run/loop/train_loop.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+/// For the ranks that wait for rank 0's checkpoint: longer than that may take.
+constexpr auto kWrittenWait = std::chrono::minutes(6);
+/// For a rank that was not asked, and so evaluates to the end.
+constexpr auto kEvaluationWait = std::chrono::hours(1);
+
+}  // namespace
+
+int TrainLoop::asked() const {
+  return parts_.asked == nullptr ? 0 : parts_.asked->load(std::memory_order_relaxed);
+}
+
+Clock::duration TrainLoop::wait_for_evaluation() const {
+  return asked() == 0 ? Clock::duration{} : Clock::duration(kEvaluationWait);
+}
+
+bool TrainLoop::exchange(Shared mine, Clock::duration longer) {
+  mine.stop_signal = asked();
+  const CommResult result = parts_.communicator.all_gather(
+      std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(shared_)),
+      deadline() + longer);
+  if (!result.ok()) return lost(result);
+  for (const Shared& rank : shared_) stop_signal_ = std::max(stop_signal_, rank.stop_signal);
+  return true;
+}
+
+/// All ranks have exchanged the same signals, so they come to the same answer.
+bool TrainLoop::ends_as_asked() {
+  if (stop_signal_ == 0) return false;
+  TrainingState& state = parts_.state;
+  progress_.at(state.step, "last checkpoint");
+  const int signal = asked() != 0 ? asked() : stop_signal_;
+  exit_code_ = kExitSignalBase + signal;
+  // Else a launcher that was not asked itself would find nothing in the output of this rank.
+  if (asked() == 0) {
+    const auto first = std::find_if(shared_.begin(), shared_.end(),
+                                    [](const Shared& rank) { return rank.stop_signal != 0; });
+    parts_.report.warning(fmt::format("rank {} got {}: all end after step {}",
+                                      first - shared_.begin(), signal_name(signal), state.step));
+  }
+  const auto written_by =
+      Clock::now() + std::max<Clock::duration>(kWrittenWait, parts_.options.comm.timeout);
+  if (parts_.keeper != nullptr) {
+    const auto now = Clock::now();
+    state.seconds = seconds_before_ + seconds_between(began_, now);
+    // Of the last step share() has reported.
+    if (state.step > std::max(first_step_, state.interval.first_step) &&
+        state.step < parts_.plan.last_step)
+      report_interval(now, /*is_last=*/true);
+    const bool is_saved = parts_.keeper->finish(state, parts_.learner);
+    const Options& options = parts_.options;
+    parts_.report.end(
+        StoppedRun{.signal = signal_name(signal),
+                   .step = state.step,
+                   .checkpoint = parts_.keeper->newest(),
+                   .is_saved = is_saved,
+                   .is_off = options.checkpoints.every.kind == CheckpointEvery::Kind::off,
+                   .is_named = !options.checkpoints.out.empty(),
+                   .is_resumed = options.checkpoints.resume != Resume::never});
+  }
+  // Only now, so that a launcher does not take the first rank to leave for a failed one.
+  const CommResult all_end = parts_.communicator.barrier(written_by);
+  // Rank 0 has said where its checkpoint is.
+  if (!all_end.ok() && parts_.keeper == nullptr)
+    parts_.report.error(
+        fmt::format("{}; {} had asked it to end; the last checkpoint may not be written",
+                    all_end.detail, signal_name(signal)));
+  return true;
+}
+
+}  // namespace ddprun::trainer
