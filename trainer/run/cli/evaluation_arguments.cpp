@@ -26,7 +26,7 @@ using Arguments = std::vector<std::string>;
 constexpr std::string_view kResumeFrom = "--resume-from";
 constexpr std::size_t kShownClasses = 10;
 
-/// Of an argument "--resume_from=x": "--resume-from".
+/// The name in an argument, with dashes: "--resume-from" where it is "--resume_from=x".
 std::string name_of(const std::string& argument) {
   if (!argument.starts_with("--")) return "";
   std::string name = argument.substr(0, argument.find('='));

@@ -14,7 +14,7 @@ struct OptionSynonyms {
   std::string_view names;  ///< `a|b`, without dashes before them
 };
 
-// Of transformers, Lightning, timm, torchvision's references, fairseq and others.
+// Names in transformers, Lightning, timm, torchvision's references, fairseq and others.
 inline constexpr std::array kOptionSynonyms = {
     OptionSynonyms{"--parallel=dp --replicas=N", "dp|data-parallel|dataparallel"},
     OptionSynonyms{"--parallel=ddp", "ddp|distributed-data-parallel"},

@@ -213,7 +213,7 @@ double weight_decay_of(const Options& options);
 /// The probability of dropout in use; 0 of models without one.
 double dropout_of(const Options& options);
 
-/// Of generated pictures and of image files.
+/// The shape of generated pictures and of image files.
 ImageShape generated_shape(const Options& options);
 
 /// Devices of one worker: --replicas, and 1 with ddp.

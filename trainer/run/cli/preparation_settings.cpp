@@ -14,7 +14,7 @@
 namespace ddprun::trainer {
 namespace {
 
-/// Of red, green and blue, as torchvision's models were trained with.
+/// For red, green and blue, as torchvision's models were trained with.
 const Normalization kImagenet{.mean = {0.485F, 0.456F, 0.406F},
                               .deviation = {0.229F, 0.224F, 0.225F}};
 constexpr float kNormalizeMax = 1000;

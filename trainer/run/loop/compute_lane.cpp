@@ -5,7 +5,7 @@
 namespace ddprun::trainer {
 namespace {
 
-/// Of a picture as it is stored.
+/// Pixels of a picture as it is stored.
 std::size_t pixels_in(const WindowSides& sides) {
   return static_cast<std::size_t>(sides.from_height) * static_cast<std::size_t>(sides.from_width);
 }

@@ -26,7 +26,7 @@ struct StepInputs {
   const StepState* first_shard = nullptr;
   const StepState* others = nullptr;
 
-  /// Of each shard of the step.
+  /// Samples in each shard of the step.
   [[nodiscard]] std::size_t batch() const { return static_cast<std::size_t>(order.batch_of(step)); }
   [[nodiscard]] const StepState* state_of(int shard) const {
     return shard == 0 ? first_shard : others;

@@ -75,7 +75,8 @@ class DataParallelStep final : public TrainingStep {
   Clock::duration exposed_{};
 };
 
-/// Of parameters by rising offset; neighbours are one range, with the padding between them. Pure.
+/// Where statistics are in an arena. `parameters` have rising offsets; neighbours are one range,
+/// with the padding between them. Pure.
 std::vector<Range> statistic_ranges(std::span<const Parameter> parameters);
 
 }  // namespace ddprun::trainer

@@ -14,13 +14,14 @@ class Pace {
   void trained(std::int64_t samples, double seconds) {
     if (samples > 0 && seconds > 0) sample_seconds_ = seconds / static_cast<double>(samples);
   }
-  /// Of one evaluation, or of this `share` of it.
+  /// One evaluation, or this `share` of it, took so long.
   void evaluated(double seconds, double share = 1) {
     if (seconds > 0 && share > 0) evaluation_seconds_ = seconds / share;
   }
 
-  /// Of the training of so many samples and of so many evaluations, of which one may have begun. An
-  /// evaluation that was never measured counts as the forward passes of training: a third of it.
+  /// The time for the training of so many samples and for so many evaluations, of which one may
+  /// have begun. An evaluation that was never measured counts as the forward passes of training: a
+  /// third of it.
   [[nodiscard]] double seconds_for(std::int64_t samples, double evaluations) const {
     const double one = evaluation_seconds_ > 0
                            ? evaluation_seconds_

@@ -39,7 +39,7 @@ class ShardComputer {
       SampleReader& samples, int rank, int world_size, const Weights& weights,
       const std::function<bool(double share)>& on_progress = [](double) { return true; },
       std::span<ClassCount> classes = {});
-  /// The same with weights that each lane has for itself.
+  /// Gives each lane weights of its own.
   void evaluate(SampleReader& samples, int rank, int world_size,
                 const std::function<Weights(int lane)>& weights,
                 const std::function<bool(double share)>& on_progress,

@@ -18,7 +18,7 @@ class StoredSet {
   /// part of that takes. Both outlive this. Throws std::bad_alloc.
   StoredSet(const DataSet& set, Device& device);
 
-  /// Of the device's memory.
+  /// Bytes of the device's memory.
   static std::uint64_t bytes(const DataSet& set);
 
   [[nodiscard]] const DataSet& set() const { return set_; }

@@ -290,7 +290,7 @@ bool TrainLoop::end_epoch() {
   state.block = 0;
   state.epoch_counters = {};
   state.epoch_seconds = 0;
-  // Of other ranks nothing is shown.
+  // Rank 0 alone shows it.
   parts_.report.epoch(summary, ending(EpochEnd::complete));
   lower_rate();
   if (parts_.keeper == nullptr) return true;

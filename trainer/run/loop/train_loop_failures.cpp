@@ -11,7 +11,7 @@
 namespace ddprun::trainer {
 namespace {
 
-/// Of a shard with a loss that is not finite, in the message.
+/// The most samples of a shard with a loss that is not finite that the message names.
 constexpr int kShownSamplesMax = 16;
 
 /// With loss scaling a run ends that has skipped so many steps in a row with the smallest scale.

@@ -55,7 +55,7 @@ bool TrainLoop::ends_as_asked() {
   if (parts_.keeper != nullptr) {
     const auto now = Clock::now();
     state.seconds = seconds_before_ + seconds_between(began_, now);
-    // Of the last step share() has reported.
+    // share() has reported the last step itself.
     if (state.step > std::max(first_step_, state.interval.first_step) &&
         state.step < parts_.plan.last_step)
       report_interval(now, /*is_last=*/true);

@@ -44,9 +44,10 @@ class TrainingStep {
   virtual void compute(SampleReader& samples, const StepInputs& inputs) = 0;
   /// Over all shards of all ranks. Where the result is not done, nothing may follow.
   virtual CommResult sum(Clock::time_point deadline) = 0;
-  /// Of the learner's weights: all ranks hold the same sums, so they skip, scale and update alike.
+  /// Updates the learner's weights: all ranks hold the same sums, so they skip, scale and update
+  /// alike.
   virtual void update() = 0;
-  /// Of the last step: communication that no computing hid. None: the device cannot tell.
+  /// Communication of the last step that no computing hid. None: the device cannot tell.
   [[nodiscard]] virtual std::optional<Clock::duration> exposed() const = 0;
 
   /// With the learner's weights: see ShardComputer::evaluate().

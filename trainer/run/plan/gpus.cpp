@@ -62,8 +62,8 @@ FoundGpu find(GpuSource& gpus, const GpuQuestion& question) {
   return found;
 }
 
-/// Of a call of the driver or a library at the least: the first ones load code, maybe from a slow
-/// disk.
+/// The shortest limit of a call of the driver or a library: the first ones load code, maybe from a
+/// slow disk.
 constexpr std::chrono::seconds kCallLimitMin{10};
 constexpr std::chrono::milliseconds kLineLimit{500};
 

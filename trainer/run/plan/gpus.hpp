@@ -54,7 +54,7 @@ class MachineGpus final : public GpuSource {
 };
 
 struct ChosenDevice {
-  /// Of the GPU's calls and of those that end NCCL; null: the CPU. Outlives both.
+  /// Watches the GPU's calls and those that end NCCL; null: the CPU. Outlives both.
   std::unique_ptr<cuda::CallWatch> calls;
   std::unique_ptr<cuda::Gpu> gpu;  ///< null: the CPU
   std::shared_ptr<const nccl::Library> nccl;
@@ -74,7 +74,7 @@ struct ChosenDevice {
 ChosenDevice choose_device(const Options& options, const WorkerEnvironment& environment,
                            GpuSource& gpus);
 
-/// Of a run on a GPU; empty: nothing to warn of.
+/// What a run on a GPU is warned of; empty: nothing.
 std::string gpu_warning(const Options& options, const WorkerEnvironment& environment);
 
 /// What the last bits depend on, in words: device and libraries; on GPUs also the number of

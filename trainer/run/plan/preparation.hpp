@@ -14,8 +14,8 @@ namespace ddprun::trainer {
 
 class Preparation {
  public:
-  /// Of texts nothing is prepared. Throws DataError where a window is larger than the set's
-  /// pictures with their padding, or where means are of another number of channels.
+  /// Texts are not prepared. Throws DataError where a window is larger than the set's pictures with
+  /// their padding, or where means are of another number of channels.
   Preparation(PreparationSettings settings, const DataSet& train);
 
   /// What the network sees; of texts zeros.
@@ -27,7 +27,7 @@ class Preparation {
   /// False: the network sees each picture as it is stored.
   [[nodiscard]] bool has_windows() const { return settings_.crop || settings_.flip; }
   [[nodiscard]] const WindowSides& sides() const { return sides_; }
-  /// Of a sample of the training set: see draw_window().
+  /// The window of a sample of the training set: see draw_window().
   [[nodiscard]] ImageWindow window(std::uint64_t seed, std::uint64_t epoch,
                                    std::uint32_t sample) const;
   [[nodiscard]] ImageWindow held_out_window() const { return centre_window(sides_); }

@@ -128,8 +128,8 @@ InitialWeights initialize_weights(const Options& options, const Graph& graph,
       load_weights(*options.model.init_from, graph.parameters(), options.model.init_skip,
                    parameters, options.eval ? WeightsUse::evaluation : WeightsUse::training);
   InitialWeights weights;
-  // Of the values that the run begins with, so that neither the file's name nor what is left out of
-  // it matters.
+  // A hash of the values that the run begins with, so that neither the file's name nor what is left
+  // out of it matters.
   weights.hash = hash_text(hash_floats(parameters));
   weights.note = fmt::format("initial weights from {} (hash {})",
                              printable(*options.model.init_from), weights.hash);

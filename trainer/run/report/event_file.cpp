@@ -107,7 +107,7 @@ AppendedFile::AppendedFile(const std::filesystem::path& path) : path_(path.strin
   std::error_code no_folder;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), no_folder);
   Result<UniqueFd> opened = open_own_file(path_, O_WRONLY | O_CREAT | O_APPEND, 0666);
-  // Of a folder that could not be made open() knows only that it is missing.
+  // open() knows of a folder that could not be made only that it is missing.
   if (!opened) {
     const std::error_code failed = opened.error();
     throw std::system_error(no_folder ? no_folder : failed, path_);

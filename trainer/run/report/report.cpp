@@ -184,7 +184,7 @@ void Report::write_events(const std::vector<Scalar>& scalars, std::int64_t step)
   }
 }
 
-/// Of one that is given up.
+/// Tells of a file that is given up.
 void Report::warn_of_file(const std::string& what) {
   const std::string line =
       fmt::format("train: warning: {}; going on without it\n", printable(what));

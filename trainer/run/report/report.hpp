@@ -46,7 +46,7 @@ class Report {
   /// always has a JSON line. False: its steps belong to the next JSON line, too, as it was only
   /// shown as text, or has fewer steps than --log-every.
   bool interval(const Interval& interval, std::chrono::steady_clock::time_point now);
-  /// The same for an evaluation that began at `began`: a short one is not shown.
+  /// Shows how far an evaluation is that began at `began`; a short one is not shown.
   void evaluation(const EvaluationProgress& progress, std::chrono::steady_clock::time_point began,
                   std::chrono::steady_clock::time_point now);
   void epoch(const EpochSummary& epoch, const EpochEnding& ending);

@@ -34,8 +34,8 @@ struct Interval {
   std::optional<double> gradient_norm = {};  ///< of the last step; only where gradients are clipped
   std::uint64_t skipped = 0;                 ///< steps skipped by overflow, in all
   double samples_per_second = 0;
-  /// Of the time, spent waiting for sums that backward did not hide (slowest rank). None: the
-  /// device cannot tell.
+  /// The share of the time that was spent waiting for sums that backward did not hide (slowest
+  /// rank). None: the device cannot tell.
   std::optional<double> exposed_share;
   double seconds_left = 0;
   bool is_last = false;  ///< training ends here
@@ -53,8 +53,8 @@ struct EvaluationProgress {
 
 /// The most that one worker has taken, in bytes. Trivially copyable: ranks exchange it.
 struct PeakMemory {
-  /// Of its device: weights, gradients, moments, activations, with gradients that are in memory
-  /// shared with other workers.
+  /// In its device's memory: weights, gradients, moments, activations, with gradients that are in
+  /// memory shared with other workers.
   std::uint64_t device = 0;
   std::uint64_t process = 0;  ///< resident, of the host; 0: not known
 };

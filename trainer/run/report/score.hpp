@@ -18,7 +18,7 @@ namespace ddprun::trainer {
 /// --best: of held-out samples. Of masks, f1 has the order of iou: it is 2 iou / (1 + iou).
 enum class BestBy { accuracy, iou, f1, loss };
 
-/// Of samples, or of pixels; 0 to 1.
+/// A share of samples, or of pixels; 0 to 1.
 struct Score {
   const char* text;  ///< what people call it
   const char* key;   ///< in JSON, behind the name of the set
@@ -52,10 +52,10 @@ Score score_of(Target target, std::optional<BestBy> best_by = std::nullopt);
 /// `counters`: of an evaluation that has such samples. `when`: " after step 3", or nothing.
 std::string held_out_not_finite(const Counters& counters, std::string_view when);
 
-/// Of an IoU from counts over a whole set: the F1 of the same counts.
+/// The F1 from the same counts as an IoU over a whole set.
 double f1_of(double iou);
 
-/// Of the held-out samples, in training.
+/// An evaluation of the held-out samples, in training.
 struct Evaluation {
   EpochSummary epoch;
   std::int64_t step = 0;    ///< steps done then, of the run
@@ -77,13 +77,13 @@ struct ClassCount {
   friend bool operator==(const ClassCount&, const ClassCount&) = default;
 };
 
-/// Of the samples that were predicted, the share that is of the class; 0 where there are none.
+/// The share of the samples that were predicted that is of the class; 0 where there are none.
 double precision_of(const ClassCount& count);
-/// Of the samples of the class, the share that was predicted; 0 where there are none.
+/// The share of the samples of the class that was predicted; 0 where there are none.
 double recall_of(const ClassCount& count);
 /// The harmonic mean of the two; 0 where both are.
 double f1_of(const ClassCount& count);
-/// Of all that are of the class or were predicted, the share that is both; 0 where there are none.
+/// The share of all that are of the class or were predicted that is both; 0 where there are none.
 double iou_of(const ClassCount& count);
 
 /// Adds samples: `logits` has counts.size() in a row for each label. The class with the largest one
@@ -91,7 +91,7 @@ double iou_of(const ClassCount& count);
 void count_classes(std::span<const std::int32_t> labels, std::span<const float> logits,
                    std::span<ClassCount> counts);
 
-/// Of masks of `pixels` each: those outside and those inside.
+/// Counts of masks of `pixels` each: those outside and those inside.
 std::vector<ClassCount> mask_counts(const Counters& counters, std::int64_t pixels);
 
 }  // namespace ddprun::trainer

@@ -109,7 +109,7 @@ void check_same(const Run& run, std::uint64_t schedules = 8) {
 constexpr std::size_t kSamples = 19;
 
 TEST_CASE("images that stay on the GPU give the weights of those that are sent") {
-  // Of 196 bytes, and of 507: 4 bytes at a time, and one.
+  // A sample has 196 bytes, which are copied 4 at a time, or 507, which are copied one by one.
   for (const ImageShape shape : {ImageShape{14, 14, 1}, ImageShape{13, 13, 3}}) {
     const ByteImageSet set("shapes", make_shapes(3, 0, kSamples, shape),
                            shapes_normalization(shape.channels));

@@ -193,7 +193,7 @@ TEST_CASE(
   options.data.preparation.normalize = parse_normalize("0.5:0.25");
   const RunConfig halves = config(options);
   CHECK_THAT(compare(usual, halves).identity, Contains("0.5:0.25"));
-  // The same numbers in other digits are the same run.
+  // Equal numbers in other digits make the run no other one.
   options.data.preparation.normalize = parse_normalize("0.50:0.250");
   CHECK(compare(halves, config(options)).identity.empty());
 }

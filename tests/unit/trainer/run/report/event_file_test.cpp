@@ -34,7 +34,7 @@ TEST_CASE("records have the bytes that TensorFlow's writer gives them") {
   CHECK(hexadecimal(event_record(2.5, 7, scalars)) ==
         "36000000000000004f578cef09000000000000044010072a290a110a0a6c6f73732f747261696e150000003f0a"
         "140a0d6c6561726e696e675f72617465156f12833a3b1c4113");
-  // Of Event(wall_time=2.5, step=7, session_log=SessionLog(status=START)).
+  // From Event(wall_time=2.5, step=7, session_log=SessionLog(status=START)).
   CHECK(hexadecimal(session_start_record(2.5, 7)) ==
         "0f000000000000006d532b0909000000000000044010073a0208019aaf83ce");
 }
