@@ -29,6 +29,20 @@ std::int64_t steps_to_next(const TrainingState& state, double seconds) {
   return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kShareStepsMax);
 }
 
+/// Whether something is to be written after this step, and not when there is time for it.
+bool is_due(const Options& options, std::int64_t step) {
+  const CheckpointEvery& every = options.checkpoints.every;
+  if (every.kind == CheckpointEvery::Kind::steps && step % every.steps == 0) return true;
+  return options.report.log_every > 0 && step % options.report.log_every == 0;
+}
+
+EpochEnding ending(const TrainParts& parts, EpochEnd end) {
+  return {.end = end,
+          .epochs = parts.options.batches.epochs,
+          .step = parts.state.step,
+          .learning_rate = static_cast<double>(parts.state.step_state.learning_rate)};
+}
+
 PeakMemory memory_so_far(const TrainParts& parts, const TrainingStep& step) {
   const std::string rows = read_small_file("/proc/self/status").value_or("");
   return {.device = parts.device.peak_bytes() + parts.communicator.shared_arena_bytes() +
@@ -73,20 +87,13 @@ int TrainLoop::run() {
   while (parts_.state.step < parts_.plan.last_step) {
     if (!step()) return exit_code_;
     const bool epoch_ends = is_epoch_trained();
-    const bool must_share = epoch_ends || parts_.state.step == parts_.plan.last_step || is_due();
+    const bool must_share = epoch_ends || parts_.state.step == parts_.plan.last_step ||
+                            is_due(parts_.options, parts_.state.step);
     if ((must_share || parts_.state.step >= share_at_) && !share()) return exit_code_;
     if (ends_as_asked()) return exit_code_;
     if (epoch_ends && !end_epoch()) return exit_code_;
   }
   return finish();
-}
-
-/// Whether something is to be written after this step, and not when there is time for it.
-bool TrainLoop::is_due() const {
-  const CheckpointEvery& every = parts_.options.checkpoints.every;
-  const std::int64_t step = parts_.state.step;
-  if (every.kind == CheckpointEvery::Kind::steps && step % every.steps == 0) return true;
-  return parts_.options.report.log_every > 0 && step % parts_.options.report.log_every == 0;
 }
 
 bool TrainLoop::step() {
@@ -270,13 +277,6 @@ bool TrainLoop::note_if_best(const EpochSummary& summary) {
   return best;
 }
 
-EpochEnding TrainLoop::ending(EpochEnd end) const {
-  return {.end = end,
-          .epochs = parts_.options.batches.epochs,
-          .step = parts_.state.step,
-          .learning_rate = static_cast<double>(parts_.state.step_state.learning_rate)};
-}
-
 bool TrainLoop::end_epoch() {
   TrainingState& state = parts_.state;
   Counters test;
@@ -291,7 +291,7 @@ bool TrainLoop::end_epoch() {
   state.epoch_counters = {};
   state.epoch_seconds = 0;
   // Rank 0 alone shows it.
-  parts_.report.epoch(summary, ending(EpochEnd::complete));
+  parts_.report.epoch(summary, ending(parts_, EpochEnd::complete));
   lower_rate();
   if (parts_.keeper == nullptr) return true;
   const auto now = Clock::now();
@@ -339,7 +339,7 @@ int TrainLoop::finish() {
       state.cut_off.push_back({.step = state.step, .summary = summary});
       best = note_if_best(summary);
       is_news = true;
-      parts_.report.epoch(summary, ending(EpochEnd::cut_off));
+      parts_.report.epoch(summary, ending(parts_, EpochEnd::cut_off));
     }
   }
   outcome.best = best_of(evaluations_of(state, parts_.plan.steps_per_epoch), score_);

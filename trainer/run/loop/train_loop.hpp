@@ -71,7 +71,6 @@ class TrainLoop {
   using Time = std::chrono::steady_clock::time_point;
 
   bool step();
-  [[nodiscard]] bool is_due() const;
   const StepState* make_overflow();
   bool share();
   bool end_epoch();
@@ -81,7 +80,6 @@ class TrainLoop {
   void report_evaluation(double share, Time began);
   [[nodiscard]] double seconds_left(double of_evaluation_done) const;
   void lower_rate();
-  [[nodiscard]] EpochEnding ending(EpochEnd end) const;
   EpochSummary summarize(const Counters& test) const;
   bool note_if_best(const EpochSummary& summary);
   /// Until deadline(), or longer.
