@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trainer/data/generated.hpp"
+#include "trainer/data/load.hpp"
 
 namespace ddprun::bench {
 

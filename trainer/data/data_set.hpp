@@ -89,4 +89,9 @@ constexpr std::size_t mask_size(ImageShape shape) {
   return static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width);
 }
 
+inline constexpr int kShapeSideMax = 512;
+
+/// Sides are at most kShapeSideMax, channels 1 or 3. Throws DataError.
+ImageShape parse_image_shape(const std::string& text);
+
 }  // namespace ddprun::trainer

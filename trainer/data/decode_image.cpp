@@ -10,7 +10,6 @@
 #include "base/assert.hpp"
 #include "base/printable.hpp"
 #include "trainer/data/data_set.hpp"
-#include "trainer/data/decoders.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

@@ -46,4 +46,25 @@ ByteImage upright(ByteImage image, int orientation);
 /// (without its marker and length) or of a PNG's chunk: with the prefix "Exif" or without.
 int exif_orientation(std::span<const std::uint8_t> exif);
 
+// The two decoders behind decode_image(), for its source files alone.
+
+/// What an image with a palette becomes.
+enum class PaletteUse {
+  colours,  ///< they are looked up
+  mask,     ///< as decode_mask() has it
+};
+
+/// As the file has it: 1 or 3 channels. ByteImage::decode_bytes is without the file. Throws
+/// DataError without its name.
+ByteImage decode_jpeg(std::span<const std::uint8_t> bytes);
+ByteImage decode_png(std::span<const std::uint8_t> bytes, PaletteUse use);
+
+/// upright(), with the bytes of what was held: `decoding` until then.
+ByteImage turned(ByteImage image, int orientation, std::uint64_t decoding);
+
+/// Throws DataError where an image of these sides is too large, or larger than `bytes` bytes of a
+/// file can be: `pixels_of_byte` is the most that one byte of this format describes.
+void check_image_size(std::uint64_t width, std::uint64_t height, std::uint64_t bytes,
+                      std::uint64_t pixels_of_byte);
+
 }  // namespace ddprun::trainer

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "trainer/data/data_set.hpp"
-#include "trainer/data/decoders.hpp"
+#include "trainer/data/decode_image.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "trainer/data/big_endian.hpp"
 #include "trainer/data/data_set.hpp"
-#include "trainer/data/decoders.hpp"
+#include "trainer/data/decode_image.hpp"
+#include "trainer/data/read_file.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

@@ -17,8 +17,8 @@ enum class FolderFormat {
   idx,            ///< MNIST's files (idx.hpp), with labels or masks
   cifar,          ///< CIFAR-10's binary files (cifar.hpp)
   tsv,            ///< train.tsv with dev.tsv or test.tsv (tsv.hpp)
-  class_folders,  ///< train/CLASS/ with val/ or test/ (class_folders.hpp)
-  mask_folders,   ///< images/ and masks/, in train/ or not (mask_folders.hpp)
+  class_folders,  ///< train/CLASS/ with val/ or test/ (image_folders.hpp)
+  mask_folders,   ///< images/ and masks/, in train/ or not (image_folders.hpp)
 };
 
 struct FolderChoice {

@@ -5,17 +5,19 @@
 //   rank   := one byte      dimension := 4 bytes, big-endian
 //
 // Images have 3 dimensions (count, rows, columns) or 4 (count, rows, columns, channels); labels
-// have 1, masks have 3.
+// have 1, masks have 3. A folder of such files is a pair of sets.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "trainer/data/byte_images.hpp"
+#include "trainer/data/resized_set.hpp"
 
 namespace ddprun::trainer {
 
@@ -47,5 +49,15 @@ struct IdxFolder {
 
 /// Throws DataError that names the folder and the missing file.
 IdxFolder find_idx_folder(const std::filesystem::path& folder, Target target);
+
+/// Throws DataError that names the file, also where the sets do not belong together. `head` as of
+/// agree_on_classes(). Masks of one value are refused.
+TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::optional<int> head,
+                      const ImageFit& fit);
+
+/// Bytes that load_idx() comes to hold: resized images by the numbers in the headers, else
+/// those of the files that are not compressed.
+std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target,
+                              const ImageFit& fit);
 
 }  // namespace ddprun::trainer

@@ -1,6 +1,8 @@
-// Image files of a folder, and how one of them becomes a sample.
+// Image files of a folder: how one of them becomes a sample, a list of them read once in its order,
+// and a set of them that is too large for memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -9,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/byte_images.hpp"
 #include "trainer/data/data_set.hpp"
 
 namespace ddprun::trainer {
@@ -43,5 +46,78 @@ std::vector<std::string> image_names(const std::filesystem::path& folder);
 /// names the file: it cannot be used, or a mask has other sides than its image.
 std::uint64_t read_image_file(const ImageFile& file, const ImageSettings& settings,
                               std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask);
+
+/// Files that were left out (--skip-bad).
+struct SkippedFiles {
+  static constexpr std::size_t kReasonsMost = 3;
+  std::size_t count = 0;
+  std::vector<std::string> reasons;  ///< of the first kReasonsMost, each with the file's name
+  SkippedFiles& operator+=(const SkippedFiles& more);
+};
+
+struct ScannedImages {
+  std::vector<ImageFile> files;  ///< that could be used
+  ByteImages images;             ///< of these; without samples where they are not kept
+  SkippedFiles skipped;
+  std::uint64_t decode_bytes = 0;  ///< the most that read_image_file() held of one of all files
+  // Of images that are not kept.
+  std::vector<std::uint64_t> hashes;  ///< sample_hash() of each
+  std::uint64_t content_hash = 0;     ///< as ByteImageSet::content_hash()
+  ChannelSums sums;
+  // Of masks.
+  std::uint64_t mask_pixels = 0;
+  std::uint64_t marked_pixels = 0;
+};
+
+/// Decodes all files by settings.threads threads. Throws DataError that names the first file of the
+/// list that cannot be used; with settings.skip_bad such files are left out. Holds the samples if
+/// `keeps`, else a few at a time.
+ScannedImages scan_image_files(std::vector<ImageFile> files, const ImageSettings& settings,
+                               bool keeps);
+
+/// Of one sample's pixels and mask.
+std::uint64_t sample_hash(std::span<const std::uint8_t> pixels, std::span<const std::uint8_t> mask);
+
+class ImageFileSet final : public DataSet {
+ public:
+  /// `scanned` without samples, of images or of images with masks. Labels are below `classes`.
+  ImageFileSet(std::string name, ScannedImages scanned, int classes, ImageSettings settings,
+               Normalization normalization);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] ImageShape shape() const override { return settings_.shape; }
+  [[nodiscard]] Target target() const override { return target_; }
+  [[nodiscard]] int classes() const override { return classes_; }
+  [[nodiscard]] std::size_t size() const override { return files_.size(); }
+  [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
+  [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
+  /// Names, hashes and labels.
+  [[nodiscard]] std::uint64_t bytes() const override;
+  [[nodiscard]] bool is_in_memory() const override { return false; }
+  /// Of the files as they were when the set was made.
+  [[nodiscard]] std::uint64_t reading_bytes() const override { return reading_bytes_; }
+  [[nodiscard]] std::int32_t label(std::size_t index) const override;
+  /// Throws DataError that names the file where it is gone, or no longer what it was when the set
+  /// was made.
+  void read_image(std::size_t index, std::span<std::uint8_t> pixels,
+                  std::span<std::uint8_t> mask) const override;
+
+  [[nodiscard]] std::uint64_t mask_pixels() const override { return mask_pixels_; }
+
+  /// Of a list that is not read yet.
+  static std::uint64_t bytes_of(const std::vector<ImageFile>& files);
+
+ private:
+  std::string name_;
+  std::vector<ImageFile> files_;
+  std::vector<std::uint64_t> hashes_;
+  Target target_;
+  int classes_;
+  ImageSettings settings_;
+  std::uint64_t content_hash_;
+  std::uint64_t reading_bytes_;
+  std::uint64_t mask_pixels_;  // that belong to a mask
+  Normalization normalization_;
+};
 
 }  // namespace ddprun::trainer

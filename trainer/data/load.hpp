@@ -1,18 +1,41 @@
-// From the command line's --data to a pair of data sets.
+// From the command line's --data to a pair of data sets, generated or read from a folder.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "trainer/data/data_set.hpp"
 #include "trainer/data/folder_format.hpp"
-#include "trainer/data/generated.hpp"
 #include "trainer/data/image_files.hpp"
-#include "trainer/data/image_shape.hpp"
+#include "trainer/data/sentences.hpp"
 #include "trainer/data/train_and_test.hpp"
-#include "trainer/data/tsv_set.hpp"
+#include "trainer/data/tsv.hpp"
 
 namespace ddprun::trainer {
+
+/// Cracks with masks.
+TrainAndTest generate_cracks(ImageShape shape);
+
+/// Bytes that they are going to take.
+std::uint64_t generated_crack_bytes(ImageShape shape);
+
+/// Shapes, told apart by labels or found by masks.
+TrainAndTest generate_shapes(ImageShape shape, Target target);
+
+/// Bytes that they are going to take.
+std::uint64_t generated_shape_bytes(ImageShape shape, Target target);
+
+/// What generated sentences are to be like.
+struct SentenceSettings {
+  int count = kSentences;        ///< for training; a quarter as many are held out
+  int tokens = kSentenceTokens;  ///< the most of one
+};
+
+TrainAndTest generate_sentences(const SentenceSettings& settings);
+
+/// Bytes that they are going to take, judged by the first thousand.
+std::uint64_t generated_sentence_bytes(const SentenceSettings& settings);
 
 /// The word that asks for the generated shapes or sentences.
 inline constexpr const char* kGeneratedData = "generated";

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/number_in.hpp"
-#include "trainer/data/image_shape.hpp"
+#include "trainer/data/data_set.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

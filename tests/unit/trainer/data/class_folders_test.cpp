@@ -1,5 +1,5 @@
 // Folders of classes become a pair of sets.
-#include "trainer/data/class_folders.hpp"
+#include "trainer/data/image_folders.hpp"
 
 #include <catch2/catch.hpp>
 

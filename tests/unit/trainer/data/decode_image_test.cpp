@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "trainer/data/image_shape.hpp"
+#include "trainer/data/data_set.hpp"
 #include "trainer/data/read_file.hpp"
 #include "trainer/error.hpp"
 

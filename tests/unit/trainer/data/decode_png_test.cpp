@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/data_set.hpp"
 #include "trainer/data/decode_image.hpp"
-#include "trainer/data/image_shape.hpp"
 #include "trainer/data/read_file.hpp"
 
 namespace ddprun::trainer {

@@ -1,5 +1,5 @@
 // Which sets of image files stay in memory, and what is told of files that are left out.
-#include "trainer/data/image_lists.hpp"
+#include "trainer/data/image_folders.hpp"
 
 #include <catch2/catch.hpp>
 #include <fstream>

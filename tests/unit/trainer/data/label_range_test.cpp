@@ -1,4 +1,4 @@
-#include "trainer/data/label_range.hpp"
+#include "trainer/data/train_and_test.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -1,5 +1,5 @@
 // Images and their masks in folders become a pair of sets.
-#include "trainer/data/mask_folders.hpp"
+#include "trainer/data/image_folders.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

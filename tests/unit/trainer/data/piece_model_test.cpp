@@ -11,7 +11,7 @@
 
 #include "tests/support/captured_stderr.hpp"
 #include "tests/support/temp_dir.hpp"
-#include "trainer/data/tsv_set.hpp"
+#include "trainer/data/tsv.hpp"
 #include "trainer/data/vocabulary.hpp"
 #include "trainer/error.hpp"
 

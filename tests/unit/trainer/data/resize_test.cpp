@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "trainer/data/image_shape.hpp"
+#include "trainer/data/data_set.hpp"
 
 namespace ddprun::trainer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "trainer/data/image_shape.hpp"
+#include "trainer/data/data_set.hpp"
 #include "trainer/data/shapes.hpp"
 
 namespace ddprun::trainer {
