@@ -15,8 +15,8 @@
 #include "bench/support/measure.hpp"
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/store/store_server.hpp"
-#include "trainer/comm/buckets.hpp"
 #include "trainer/comm/make_communicator.hpp"
+#include "trainer/comm/reducer.hpp"
 
 namespace bench = ddprun::bench;
 namespace rdzv = ddprun::rdzv;

@@ -67,7 +67,7 @@ MAY_INCLUDE = {
     "trainer/comm": ["trainer/error", "trainer/host", "trainer/compute", "rendezvous/client/store_client", "proto", "base"],
     "trainer/nccl": ["trainer/error", "trainer/cuda", "trainer/comm", "trainer/compute", "proto", "base"],
     "trainer/checkpoint": ["trainer/error", "trainer/host/host_loops", "trainer/optim", "trainer/compute", "trainer/model", "base"],
-    "trainer/run/cli": ["trainer/run/exit_codes", "trainer/run/report/score", "trainer/error", "trainer/host/description", "trainer/checkpoint", "trainer/data",
+    "trainer/run/cli": ["trainer/run/exit_codes", "trainer/run/report/score", "trainer/error", "trainer/host/host_device", "trainer/checkpoint", "trainer/data",
                         "trainer/optim", "trainer/compute", "trainer/model", "proto", "texts/cli", "texts", "base"],
     "trainer/run/report": ["trainer/run/exit_codes", "trainer/error", "trainer/checkpoint", "trainer/compute", "trainer/model", "base"],
     "trainer/run/plan": ["trainer/run/exit_codes", "trainer/run/cli", "trainer/run/report", "trainer/error", "trainer/checkpoint", "trainer/data", "trainer/nccl", "trainer/comm",

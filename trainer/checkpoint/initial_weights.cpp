@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "trainer/checkpoint/checkpoint_files.hpp"
-#include "trainer/checkpoint/safetensors_file.hpp"
+#include "trainer/checkpoint/safetensors.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/layout.hpp"
 

@@ -1,14 +1,18 @@
 // The safetensors format: an 8-byte little-endian header length, a JSON table of tensors, then
-// their bytes without holes or overlaps. Pure: no file is touched here (safetensors_file.hpp does).
+// their bytes without holes or overlaps. Only SafetensorsFile touches a file, of which it reads the
+// header and some tensors.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/unique_handle.hpp"
 
 namespace ddprun::trainer {
 
@@ -74,5 +78,29 @@ std::string shown_name(std::string_view name);
 
 /// A shape for a message: "[10, 84]".
 std::string shown_shape(std::span<const std::int64_t> shape);
+
+/// Holds the file open. All calls throw DataError that names the file.
+class SafetensorsFile {
+ public:
+  /// Reads the header: not readable, no regular file, or not whole.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  [[nodiscard]] const SafetensorsTable& table() const { return table_; }
+
+  /// The bytes of a row of table(); `out` has exactly as many. A file that has become shorter is
+  /// refused.
+  void read(const TensorEntry& tensor, std::span<std::byte> out) const;
+
+ private:
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const;
+
+  std::filesystem::path path_;
+  UniqueFd fd_;
+  SafetensorsTable table_;
+};
+
+/// What `file` is and what makes a safetensors file of it, by its first bytes (8 are enough), which
+/// are not those of a safetensors file. Empty: none that is known.
+std::string other_weights_text(std::span<const std::byte> start, const std::string& file);
 
 }  // namespace ddprun::trainer

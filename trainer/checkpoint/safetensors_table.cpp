@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "trainer/checkpoint/other_weights.hpp"
 #include "trainer/checkpoint/safetensors.hpp"
 #include "trainer/error.hpp"
 

@@ -36,4 +36,7 @@ class StoreExchange : public Exchange {
   rdzv::StoreClient& client_;
 };
 
+/// `what`: what was asked of the exchange; `rank`: the rank that it is about.
+CommResult exchange_failure(ErrorCode error, int rank, const std::string& what);
+
 }  // namespace ddprun::trainer

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "proto/error.hpp"
+#include "trainer/comm/exchange.hpp"
 #include "trainer/comm/local_communicator.hpp"
 #include "trainer/comm/shm_communicator.hpp"
 
@@ -16,6 +18,14 @@ CommSetup refuse(std::string detail) {
 }
 
 }  // namespace
+
+CommResult exchange_failure(ErrorCode error, int rank, const std::string& what) {
+  if (error == proto::Errc::timed_out) {
+    return {CommStatus::timed_out, rank, -1,
+            fmt::format("{}: not there by the deadline; is that rank running?", what)};
+  }
+  return {CommStatus::aborted, rank, -1, fmt::format("{}: {}", what, error.message())};
+}
 
 CommSetup make_communicator(const CommOptions& options, Exchange* exchange,
                             Clock::time_point deadline) {

@@ -21,12 +21,22 @@
 #include <span>
 #include <vector>
 
-#include "trainer/comm/buckets.hpp"
 #include "trainer/comm/communicator.hpp"
 #include "trainer/comm/shard_sums.hpp"
 #include "trainer/compute/device.hpp"
 
 namespace ddprun::trainer {
+
+struct BucketSizes {
+  std::size_t bytes = 25u << 20;       ///< --bucket-mb
+  std::size_t first_bytes = 1u << 20;  ///< small, so that the first sum starts early in backward
+  std::size_t last_bytes = 1u << 20;   ///< small, because its sum is exposed at the end of backward
+};
+
+/// The ranges, in the order in which backward finishes them. They cover 0 .. arena_floats, are cut
+/// on 64 bytes (also inside tensors), and are at most kStartedMax: sizes that would give more are
+/// raised.
+std::vector<Range> bucket_table(std::size_t arena_floats, BucketSizes sizes);
 
 /// begin_shard() and final_up_to() may be called by several threads, each for its own shard. The
 /// others by one thread while no shard is under way.

@@ -10,7 +10,7 @@
 #include <map>
 #include <sstream>
 
-#include "trainer/comm/exchange_failure.hpp"
+#include "trainer/comm/exchange.hpp"
 #include "trainer/comm/shard_tree.hpp"
 
 namespace ddprun::trainer {

@@ -11,7 +11,6 @@
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/comm/process_watch.hpp"
 #include "trainer/comm/shm_layout.hpp"
-#include "trainer/comm/shm_segment.hpp"
 
 namespace ddprun::trainer {
 

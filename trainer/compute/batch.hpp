@@ -1,12 +1,16 @@
-// The samples of one pass.
+// The samples of one pass: what a graph asks of them, and how their labels or masks get to the
+// loss.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "base/rounded_up.hpp"
+#include "trainer/compute/device.hpp"
 #include "trainer/compute/inputs.hpp"
+#include "trainer/compute/operation.hpp"
 #include "trainer/model/graph.hpp"
 
 namespace ddprun::trainer {
@@ -52,5 +56,21 @@ struct Batch {
 inline int padded_length(int tokens, int positions) {
   return std::min(rounded_up(tokens, kLengthUnit), positions);
 }
+
+/// Bytes of the device's memory for the targets of one sample.
+std::size_t target_bytes(const Graph& graph);
+
+/// Adds those of `batch`, which has pass.count samples, to what a pass reads, and points the pass
+/// to them. `room`: target_bytes() for each sample.
+void add_targets(const Graph& graph, const Batch& batch, const DeviceMemory& room, Pass& pass,
+                 Inputs& inputs);
+
+std::size_t sample_count(const Graph& graph, const Batch& batch);
+
+/// Throws DataError if a label is not one of the model's classes, a mask has values beyond 0 and 1,
+/// or a token is not in the vocabulary; tokens that are stored on the device are not looked at.
+/// Spans that do not fit each other, a stored sample beyond its set, or more than `most` samples,
+/// are a mistake of the caller: std::logic_error.
+void check_batch(const Graph& graph, const Batch& batch, int most);
 
 }  // namespace ddprun::trainer

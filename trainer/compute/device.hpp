@@ -2,6 +2,7 @@
 // devices fit in one process.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -158,5 +159,26 @@ class Device {
 
 /// Values as layers keep them, to floats of the host. Waits until it is done.
 void copy_floats_out(Device& device, Storage storage, const void* from, std::span<float> host);
+
+/// In bytes. Calls may come from several threads.
+class MemoryCount {
+ public:
+  void add(std::size_t bytes) {
+    const std::size_t now = now_.fetch_add(bytes) + bytes;
+    std::size_t peak = peak_.load();
+    while (peak < now && !peak_.compare_exchange_weak(peak, now)) {
+    }
+  }
+  void remove(std::size_t bytes) { now_.fetch_sub(bytes); }
+  [[nodiscard]] std::size_t peak() const { return peak_.load(); }
+
+ private:
+  std::atomic<std::size_t> now_ = 0;
+  std::atomic<std::size_t> peak_ = 0;
+};
+
+/// Throws DataError where a shard of `batch` texts has more attention probabilities than a dropout
+/// mask has numbers (DropoutMask).
+void check_attention_mask(const layer::Attention& kind, int batch);
 
 }  // namespace ddprun::trainer

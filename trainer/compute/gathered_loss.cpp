@@ -3,8 +3,7 @@
 #include <array>
 
 #include "base/assert.hpp"
-#include "trainer/compute/batch_targets.hpp"
-#include "trainer/compute/check_batch.hpp"
+#include "trainer/compute/batch.hpp"
 
 namespace ddprun::trainer {
 

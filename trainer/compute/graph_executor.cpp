@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/compute/batch_targets.hpp"
-#include "trainer/compute/check_batch.hpp"
+#include "trainer/compute/batch.hpp"
 #include "trainer/compute/graph_executor_parts.hpp"
 #include "trainer/error.hpp"
 

@@ -10,6 +10,12 @@
 
 namespace ddprun::trainer {
 
+/// In bytes.
+struct StoredRow {
+  std::uint64_t begin = 0;
+  std::uint64_t size = 0;
+};
+
 /// Values of a byte.
 inline constexpr std::size_t kByteValues = 256;
 

@@ -8,7 +8,6 @@
 
 #include "trainer/compute/image_windows.hpp"
 #include "trainer/compute/storage.hpp"
-#include "trainer/compute/stored_row.hpp"
 
 namespace ddprun::trainer {
 

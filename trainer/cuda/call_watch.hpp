@@ -1,5 +1,6 @@
 // Notices a call that does not return. A thread that is blocked in a driver or a library cannot be
-// ended by another one, so what follows is the end of the process.
+// ended by another one, so what follows is the end of the process. And a GPU each call of which has
+// such a limit.
 #pragma once
 
 #include <atomic>
@@ -7,10 +8,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+
+#include "trainer/cuda/gpu.hpp"
 
 namespace ddprun::trainer::cuda {
 
@@ -93,5 +97,10 @@ class CallWatch {
   bool ends_ = false;
   std::thread thread_;
 };
+
+/// Calls of `gpu` under `calls`, which outlives it. A call that waits, and looks meanwhile (see
+/// Gpu::set_watch), has its limit from look to look: how long the wait itself may take is decided
+/// by the watch.
+std::unique_ptr<Gpu> make_guarded_gpu(std::unique_ptr<Gpu> gpu, CallWatch& calls);
 
 }  // namespace ddprun::trainer::cuda

@@ -1,4 +1,5 @@
-// Which GPU a worker uses, or why none. Pure: what the driver and the plugin have said is given.
+// Which GPU a worker uses, or why none: pure, what the driver and the plugin have said is given.
+// And how the plugin is opened.
 #pragma once
 
 #include <optional>
@@ -6,6 +7,7 @@
 #include <string_view>
 
 #include "trainer/cuda/driver.hpp"
+#include "trainer/cuda/plugin.hpp"
 
 namespace ddprun::trainer::cuda {
 
@@ -39,5 +41,14 @@ std::string why_kernels_do_not_run(const DriverFacts& driver, const VisibleGpu& 
 
 /// "9.0" of 90.
 std::string capability_text(int capability);
+
+struct OpenedPlugin {
+  Plugin plugin;
+  std::string path;
+  std::string why_not;  ///< one line; empty: it can be used
+};
+
+/// `folder`: train's. The plugin stays open for ever.
+OpenedPlugin open_plugin(const std::string& folder);
 
 }  // namespace ddprun::trainer::cuda

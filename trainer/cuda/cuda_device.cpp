@@ -4,16 +4,15 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "trainer/compute/device.hpp"
 #include "trainer/compute/hash.hpp"
-#include "trainer/compute/memory_count.hpp"
 #include "trainer/cuda/input_buffers.hpp"
 #include "trainer/cuda/kernels/arena_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
 #include "trainer/cuda/operations.hpp"
-#include "trainer/cuda/staging.hpp"
-#include "trainer/cuda/update_pieces.hpp"
 
 namespace ddprun::trainer::cuda {
 namespace {
@@ -265,8 +264,59 @@ class CudaDevice final : public Device {
   bool captures_ = false;
 };
 
+/// A sum over rows: of its pieces, then of those.
+constexpr std::size_t kRowSum = 2;
+
+/// Forward and backward, of layers behind the first one with parameters.
+struct NodesOf {
+  std::size_t operator()(const layer::Images& /*kind*/) const { return 0; }
+  std::size_t operator()(const layer::Tokens& /*kind*/) const { return 0; }
+  std::size_t operator()(const layer::Flatten& /*kind*/) const { return 2; }
+  /// Three passes; a bias is added and summed.
+  std::size_t operator()(const layer::Convolution& kind) const {
+    return kind.has_bias ? 4 + kRowSum : 3;
+  }
+  std::size_t operator()(const layer::TransposedConvolution& /*kind*/) const { return 4 + kRowSum; }
+  /// The product adds the bias.
+  std::size_t operator()(const layer::Linear& /*kind*/) const { return 3 + kRowSum; }
+  std::size_t operator()(const layer::AttentionProjection& /*kind*/) const { return 3 + kRowSum; }
+  /// Mean and variance; gradients of weight and bias together; what is given of these; the values.
+  std::size_t operator()(const layer::BatchNorm& /*kind*/) const { return 3 * kRowSum + 3; }
+  std::size_t operator()(const layer::LayerNorm& /*kind*/) const { return kRowSum + 2; }
+  /// Seven products, two soft-maxes, five copies between tokens and heads.
+  std::size_t operator()(const layer::Attention& /*kind*/) const { return 14; }
+  /// Two tables are cleared, equal tokens are linked.
+  std::size_t operator()(const layer::Embedding& /*kind*/) const { return 6 + kRowSum; }
+  template <class Other>
+  std::size_t operator()(const Other& /*kind*/) const {
+    return 2;
+  }
+};
+
+constexpr std::size_t kPieceElements = 16384;
+
 }  // namespace
 
 std::unique_ptr<Device> make_cuda_device(Gpu& gpu) { return std::make_unique<CudaDevice>(gpu); }
+
+std::size_t graph_nodes(const Graph& graph) {
+  std::size_t nodes = 0;
+  for (const Layer& layer : graph.layers()) nodes += std::visit(NodesOf(), layer.kind);
+  return nodes;
+}
+
+std::vector<UpdatePiece> update_pieces(std::span<const Parameter> parameters, double decay,
+                                       std::size_t begin, std::size_t end) {
+  std::vector<UpdatePiece> pieces;
+  for (const Parameter& parameter : parameters) {
+    const std::size_t last = std::min(end, parameter.offset + parameter.count);
+    for (std::size_t at = std::max(begin, parameter.offset); at < last; at += kPieceElements)
+      pieces.push_back({.begin = at,
+                        .count = static_cast<std::uint32_t>(std::min(kPieceElements, last - at)),
+                        .is_statistic = parameter.role == ParameterRole::statistic,
+                        .decay = parameter.decay ? decay : 0.0});
+  }
+  return pieces;
+}
 
 }  // namespace ddprun::trainer::cuda

@@ -4,7 +4,6 @@
 
 #include "trainer/cuda/kernels/dropout_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
-#include "trainer/cuda/mask_place.hpp"
 #include "trainer/cuda/operations.hpp"
 
 namespace ddprun::trainer::cuda {

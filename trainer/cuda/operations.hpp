@@ -6,6 +6,7 @@
 #include "trainer/compute/numeric.hpp"
 #include "trainer/compute/operation.hpp"
 #include "trainer/cuda/gpu.hpp"
+#include "trainer/cuda/kernels/dropout_kernels.hpp"
 
 namespace ddprun::trainer::cuda {
 
@@ -84,6 +85,17 @@ const T* output_gradient_of(const Tensors& tensors) {
 template <class T>
 T* input_gradient_of(const Tensors& tensors, std::size_t index = 0) {
   return static_cast<T*>(tensors.input_gradients[index]);
+}
+
+/// `number`: among the graph's dropouts. In training only.
+inline MaskPlace mask_place(const DropoutRate& rate, int number, const Pass& pass) {
+  return {.rate = rate,
+          .place = {.seed = pass.seed,
+                    .step = 0,
+                    .layer = static_cast<std::uint16_t>(number),
+                    .shard = 0},
+          .state = pass.state,
+          .shard = pass.shard};
 }
 
 }  // namespace ddprun::trainer::cuda

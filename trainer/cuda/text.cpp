@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "base/rounded_up.hpp"
-#include "trainer/compute/attention_limits.hpp"
+#include "trainer/compute/device.hpp"
 #include "trainer/cuda/kernels/text_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
-#include "trainer/cuda/mask_place.hpp"
 #include "trainer/cuda/operations.hpp"
 #include "trainer/cuda/row_sums.hpp"
 

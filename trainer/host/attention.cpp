@@ -9,10 +9,9 @@
 #include <memory>
 
 #include "base/rounded_up.hpp"
-#include "trainer/compute/attention_limits.hpp"
+#include "trainer/compute/device.hpp"
 #include "trainer/host/attention_rows.hpp"
 #include "trainer/host/dropout_factors.hpp"
-#include "trainer/host/for_each_image.hpp"
 #include "trainer/host/onednn.hpp"
 #include "trainer/host/operations.hpp"
 #include "trainer/host/thread_count.hpp"

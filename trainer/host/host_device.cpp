@@ -7,14 +7,12 @@
 #include <vector>
 
 #include "trainer/compute/buffer.hpp"
+#include "trainer/compute/device.hpp"
 #include "trainer/compute/hash.hpp"
-#include "trainer/compute/memory_count.hpp"
-#include "trainer/host/description.hpp"
 #include "trainer/host/float_sum.hpp"
 #include "trainer/host/host_loops.hpp"
 #include "trainer/host/operations.hpp"
 #include "trainer/host/thread_count.hpp"
-#include "trainer/host/wrapped_operations.hpp"
 
 namespace ddprun::trainer {
 namespace {

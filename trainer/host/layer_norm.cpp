@@ -5,8 +5,8 @@
 
 #include "trainer/compute/layer_norm_ops.hpp"
 #include "trainer/host/float_lanes.hpp"
-#include "trainer/host/for_each_image.hpp"
 #include "trainer/host/operations.hpp"
+#include "trainer/host/thread_count.hpp"
 
 namespace ddprun::trainer {
 namespace {

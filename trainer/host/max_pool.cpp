@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "trainer/host/for_each_image.hpp"
 #include "trainer/host/operations.hpp"
+#include "trainer/host/thread_count.hpp"
 #include "trainer/host/vector_clones.hpp"
 
 namespace ddprun::trainer {

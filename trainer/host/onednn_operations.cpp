@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "trainer/host/description.hpp"
+#include "trainer/host/host_device.hpp"
 #include "trainer/host/onednn.hpp"
 #include "trainer/host/operations.hpp"
 

@@ -76,4 +76,17 @@ T* input_gradient_of(const Tensors& tensors, std::size_t index = 0) {
   return static_cast<T*>(tensors.input_gradients[index]);
 }
 
+/// Adds the gradients of inputs with the use `accumulate` to those that are there. `inner`
+/// overwrites them.
+std::unique_ptr<Operation> accumulating(std::unique_ptr<Operation> inner,
+                                        const OperationShape& shape);
+
+/// `inner` works on floats: it gets copies of all that is stored in bf16, the type of
+/// shape.storage, and what it gives is rounded.
+std::unique_ptr<Operation> converted(std::unique_ptr<Operation> inner, const LayerKind& kind,
+                                     const OperationShape& shape);
+
+/// Rounds the output and the gradients of inputs, once each is whole, to shape.storage.
+std::unique_ptr<Operation> rounded(std::unique_ptr<Operation> inner, const OperationShape& shape);
+
 }  // namespace ddprun::trainer

@@ -18,4 +18,20 @@ int thread_count();
 /// threads. `range` must not throw.
 void for_ranges(int count, const std::function<void(int begin, int end)>& range);
 
+/// Images have nothing in common, so the bits do not depend on the number of threads. `function`
+/// must not throw.
+template <class Function>
+void for_each_image(int images, Function function) {
+#ifdef _OPENMP
+#ifndef __SANITIZE_THREAD__  // ThreadSanitizer does not know its waits
+#pragma omp parallel for schedule(static)
+#endif
+  for (int image = 0; image < images; ++image) function(image);
+#else
+  for_ranges(images, [&](int begin, int end) {
+    for (int image = begin; image < end; ++image) function(image);
+  });
+#endif
+}
+
 }  // namespace ddprun::trainer

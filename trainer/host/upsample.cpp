@@ -2,8 +2,8 @@
 #include <cstddef>
 
 #include "trainer/compute/upsample_ops.hpp"
-#include "trainer/host/for_each_image.hpp"
 #include "trainer/host/operations.hpp"
+#include "trainer/host/thread_count.hpp"
 #include "trainer/host/vector_clones.hpp"
 
 namespace ddprun::trainer {

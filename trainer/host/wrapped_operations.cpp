@@ -1,4 +1,3 @@
-#include "trainer/host/wrapped_operations.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,8 @@
-// The tables of the bundled models; make_model() chooses among them. They throw DataError if the
-// images are too small.
+// The tables of the bundled models, and the blocks that several of them have; make_model() chooses
+// among them. They throw DataError if the images are too small.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "trainer/model/graph.hpp"
@@ -68,5 +69,36 @@ Graph unet_resnet(ImageShape image, ResnetDepth depth, Decoder decoder, double d
 Graph textclf(TextSize size, int vocabulary, int classes, double dropout);
 /// What it reads.
 TextShape textclf_shape(TextSize size, int vocabulary);
+
+enum class ResidualBlock {
+  basic,       ///< two 3x3 convolutions: ResNet-18 and -34
+  bottleneck,  ///< 1x1, 3x3 (which has the stride), 1x1 to four times the channels: ResNet-50 on
+};
+
+/// A convolution without bias that keeps the size (but for the stride), with He's initial values.
+layer::Convolution residual_convolution(int size, int stride);
+
+/// layer1 to layer4: stage s has blocks[s] blocks of 64 * 2^s channels (times four for
+/// bottlenecks), and each stage but the first halves height and width. Gives the last layer of each
+/// stage.
+std::array<int, 4> residual_stages(Graph& graph, int from, ResidualBlock kind,
+                                   const std::array<int, 4>& blocks);
+
+inline constexpr Window kUnetConvolution{.size = 3, .stride = 1, .padding = 1};
+/// Channels of the decoder's layers are multiples of it.
+inline constexpr int kUnetFilters = 32;
+inline constexpr Window kUnetPool{.size = 2, .stride = 2, .padding = 0};
+
+/// 3x3 with a ReLU and PyTorch's default initial values.
+int unet_convolution(Graph& graph, const std::string& name, int from, int channels);
+
+/// Twice the height and the width: bilinear and two convolutions (NAME.block.1.conv to `middle`
+/// channels, NAME.block.2.conv), or a convolution and a transposed one (NAME.block.0.conv,
+/// NAME.block.1).
+int unet_block(Graph& graph, Decoder decoder, const std::string& name, int from, int middle,
+               int channels);
+
+/// Throws DataError, which names the size that fits, where a side is no multiple of `divisor`.
+void check_unet_sides(ImageShape image, int divisor, const std::string& model);
 
 }  // namespace ddprun::trainer

@@ -16,7 +16,6 @@
 #include "trainer/nccl/gradient_sum.hpp"
 #include "trainer/nccl/host_bytes.hpp"
 #include "trainer/nccl/nccl_group.hpp"
-#include "trainer/nccl/peer_watch.hpp"
 #include "trainer/nccl/started_sums.hpp"
 
 namespace ddprun::trainer::nccl {

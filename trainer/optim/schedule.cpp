@@ -6,6 +6,21 @@
 
 namespace ddprun::trainer {
 
+PlateauState after_epoch(const PlateauRule& rule, PlateauState state, double loss,
+                         double base_rate) {
+  if (loss < state.best * (1 - rule.threshold)) {
+    state.best = loss;
+    state.bad_epochs = 0;
+  } else {
+    ++state.bad_epochs;
+  }
+  if (state.bad_epochs <= rule.patience) return state;
+  state.bad_epochs = 0;
+  const double lower = state.share * rule.factor;
+  if (base_rate * (state.share - lower) > rule.least_change) state.share = lower;
+  return state;
+}
+
 double learning_rate(const Schedule& schedule, std::int64_t step, double share) {
   if (schedule.kind != ScheduleKind::plateau) share = 1;
   if (step < schedule.warmup_steps) {

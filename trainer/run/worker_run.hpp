@@ -9,7 +9,6 @@
 
 #include "trainer/checkpoint/checkpoint_keeper.hpp"
 #include "trainer/checkpoint/directory_claim.hpp"
-#include "trainer/checkpoint/directory_lock.hpp"
 #include "trainer/comm/communicator.hpp"
 #include "trainer/compute/buffer.hpp"
 #include "trainer/data/load.hpp"

@@ -1,4 +1,4 @@
-"""The U-Nets of `train` in PyTorch (trainer/model/unet_parts.cpp, unet16.cpp, unet_resnet.cpp)."""
+"""The U-Nets of `train` in PyTorch (trainer/model/unet.cpp)."""
 
 import torch
 from dropout import Dropout

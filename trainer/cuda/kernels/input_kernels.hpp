@@ -6,7 +6,6 @@
 
 #include "trainer/compute/image_windows.hpp"
 #include "trainer/compute/numeric.hpp"
-#include "trainer/compute/stored_row.hpp"
 #include "trainer/cuda/kernel.hpp"
 
 namespace ddprun::trainer::cuda {

@@ -11,7 +11,6 @@
 #include "trainer/cuda/plugin/convolutions.hpp"
 #include "trainer/cuda/plugin/cuda_calls.hpp"
 #include "trainer/cuda/plugin/matrix_products.hpp"
-#include "trainer/cuda/plugin/streams.hpp"
 #include "trainer/cuda/watch.hpp"
 
 namespace ddprun::trainer::cuda {
@@ -36,6 +35,37 @@ cudaDeviceProp use_gpu(int number) {
   check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties", unnamed);
   return properties;
 }
+
+/// None waits for CUDA's default stream. That of communication comes first where both could run:
+/// others wait for what it sends.
+class Streams {
+ public:
+  explicit Streams(const GpuName& gpu) {
+    int least = 0;
+    int greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange",
+          gpu);
+    for (int k = 0; k < kStreams; ++k) {
+      const int priority = static_cast<Stream>(k) == Stream::communication ? greatest : least;
+      check(cudaStreamCreateWithPriority(&streams_[static_cast<std::size_t>(k)],
+                                         cudaStreamNonBlocking, priority),
+            "cudaStreamCreateWithPriority", gpu);
+    }
+  }
+  ~Streams() {
+    for (cudaStream_t stream : streams_)
+      if (stream != nullptr) (void)cudaStreamDestroy(stream);
+  }
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  [[nodiscard]] cudaStream_t at(Stream stream) const {
+    return streams_[static_cast<std::size_t>(stream)];
+  }
+
+ private:
+  std::array<cudaStream_t, kStreams> streams_{};
+};
 
 class CudaGpu final : public Gpu {
  public:

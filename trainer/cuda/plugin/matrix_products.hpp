@@ -1,14 +1,41 @@
-// Matrix products by cuBLASLt.
+// Matrix products by cuBLASLt, which is opened at run time with the types of its header.
 #pragma once
+
+#include <cublasLt.h>
 
 #include <compare>
 #include <map>
 #include <memory>
+#include <string>
 
-#include "trainer/cuda/plugin/cublaslt.hpp"
+#include "trainer/cuda/open_library.hpp"
 #include "trainer/cuda/plugin/cuda_calls.hpp"
 
 namespace ddprun::trainer::cuda {
+
+struct CublasLt {
+  FoundLibrary library;  ///< without a handle nothing below can be called
+
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtDestroy) destroy;
+  decltype(&cublasLtGetStatusString) status_string;
+  decltype(&cublasLtMatmulDescCreate) desc_create;
+  decltype(&cublasLtMatmulDescDestroy) desc_destroy;
+  decltype(&cublasLtMatmulDescSetAttribute) desc_set;
+  decltype(&cublasLtMatrixLayoutCreate) layout_create;
+  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
+  decltype(&cublasLtMatmulPreferenceCreate) preference_create;
+  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+  decltype(&cublasLtMatmul) matmul;
+
+  /// "cuBLASLt 13.1.0".
+  [[nodiscard]] std::string version_text() const;
+};
+
+CublasLt open_cublaslt(const LibraryPlaces& places);
 
 class MatrixProducts {
  public:

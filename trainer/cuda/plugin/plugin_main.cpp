@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "trainer/cuda/plugin.hpp"
-#include "trainer/cuda/plugin/cublaslt.hpp"
 #include "trainer/cuda/plugin/cuda_gpu.hpp"
 #include "trainer/cuda/plugin/cudnn.hpp"
+#include "trainer/cuda/plugin/matrix_products.hpp"
 #include "trainer/cuda/plugin_id.hpp"  // generated, see trainer/cuda/CMakeLists.txt
 
 namespace ddprun::trainer::cuda {

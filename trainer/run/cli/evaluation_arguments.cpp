@@ -15,7 +15,7 @@
 #include "base/printable.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
-#include "trainer/checkpoint/safetensors_file.hpp"
+#include "trainer/checkpoint/safetensors.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

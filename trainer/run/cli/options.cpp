@@ -12,7 +12,7 @@
 #include "proto/environment_names.hpp"
 #include "texts/cli/command_line.hpp"
 #include "trainer/error.hpp"
-#include "trainer/host/description.hpp"
+#include "trainer/host/host_device.hpp"
 #include "trainer/run/cli/option_groups.hpp"
 #include "trainer/run/cli/option_synonyms.hpp"
 #include "trainer/run/cli/program_text.hpp"

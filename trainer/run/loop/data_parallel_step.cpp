@@ -1,7 +1,7 @@
 #include "trainer/run/loop/data_parallel_step.hpp"
 
 #include "base/assert.hpp"
-#include "trainer/compute/check_batch.hpp"
+#include "trainer/compute/batch.hpp"
 #include "trainer/host/host_device.hpp"
 
 namespace ddprun::trainer {

@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "base/program_folder.hpp"
+#include "trainer/cuda/choose_gpu.hpp"
 #include "trainer/cuda/driver.hpp"
 #include "trainer/cuda/library_search.hpp"
-#include "trainer/cuda/open_plugin.hpp"
 #include "trainer/cuda/python_folders.hpp"
 #include "trainer/run/plan/gpus.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/store/store_server.hpp"
-#include "trainer/comm/exchange_failure.hpp"
+#include "trainer/comm/exchange.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

@@ -7,7 +7,7 @@
 
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/trainer/checkpoint/fixture.hpp"
-#include "trainer/checkpoint/safetensors_file.hpp"
+#include "trainer/checkpoint/safetensors.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

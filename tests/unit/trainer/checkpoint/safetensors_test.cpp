@@ -8,7 +8,6 @@
 #include <random>
 #include <string_view>
 
-#include "trainer/checkpoint/other_weights.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

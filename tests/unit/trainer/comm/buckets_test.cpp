@@ -1,4 +1,4 @@
-#include "trainer/comm/buckets.hpp"
+#include "trainer/comm/reducer.hpp"
 
 #include <catch2/catch.hpp>
 

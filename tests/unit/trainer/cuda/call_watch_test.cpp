@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "tests/emulated_gpu/emulated_gpu.hpp"
-#include "trainer/cuda/guarded_gpu.hpp"
 
 namespace ddprun::trainer::cuda {
 namespace {

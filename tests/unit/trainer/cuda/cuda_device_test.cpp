@@ -11,8 +11,7 @@
 #include "trainer/compute/hash.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/compute/philox.hpp"
-#include "trainer/cuda/staging.hpp"
-#include "trainer/cuda/update_pieces.hpp"
+#include "trainer/cuda/input_buffers.hpp"
 #include "trainer/host/host_device.hpp"
 
 namespace ddprun::trainer {

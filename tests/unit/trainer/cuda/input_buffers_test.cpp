@@ -8,7 +8,6 @@
 #include "tests/emulated_gpu/emulated_gpu.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/cuda/cuda_device.hpp"
-#include "trainer/cuda/staging.hpp"
 
 namespace ddprun::trainer {
 namespace {

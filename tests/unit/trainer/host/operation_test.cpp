@@ -11,7 +11,6 @@
 #include "tests/unit/trainer/layers/reference_layers.hpp"
 #include "trainer/compute/philox.hpp"
 #include "trainer/host/thread_count.hpp"
-#include "trainer/host/wrapped_operations.hpp"
 
 namespace ddprun::trainer {
 namespace {
