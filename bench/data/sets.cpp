@@ -18,12 +18,13 @@ namespace ddprun::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using trainer::DataSet;
+using trainer::ImageSet;
+using trainer::TextSet;
 
 constexpr trainer::ImageShape kShape{trainer::kCifarSide, trainer::kCifarSide, 3};
 using Pixels = std::vector<std::uint8_t>;
 
-Pixels pixels_of(const DataSet& set, std::size_t index) {
+Pixels pixels_of(const ImageSet& set, std::size_t index) {
   Pixels pixels(trainer::sample_size(kShape));
   set.read_image(index, pixels, {});
   return pixels;
@@ -54,7 +55,7 @@ void write_jpeg(const fs::path& path, Pixels& pixels) {
   jpeg_destroy_compress(&info);
 }
 
-void write_jpegs_of(const DataSet& set, const fs::path& folder) {
+void write_jpegs_of(const ImageSet& set, const fs::path& folder) {
   for (int label = 0; label < set.classes(); ++label)
     fs::create_directories(folder / std::to_string(label));
   for (std::size_t i = 0; i < set.size(); ++i) {
@@ -64,7 +65,7 @@ void write_jpegs_of(const DataSet& set, const fs::path& folder) {
 }
 
 /// Samples `first` to `last` - 1.
-void write_records(const DataSet& set, std::size_t first, std::size_t last, const fs::path& path) {
+void write_records(const ImageSet& set, std::size_t first, std::size_t last, const fs::path& path) {
   std::ofstream file(path, std::ios::binary);
   for (std::size_t i = first; i < last; ++i) {
     const Pixels pixels = pixels_of(set, i);
@@ -76,7 +77,7 @@ void write_records(const DataSet& set, std::size_t first, std::size_t last, cons
   if (!file.flush()) throw std::runtime_error("could not write " + path.string());
 }
 
-void write_lines(const DataSet& set, const fs::path& path) {
+void write_lines(const TextSet& set, const fs::path& path) {
   std::ofstream file(path);
   for (std::size_t i = 0; i < set.size(); ++i) {
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(set.length(i)));
@@ -92,8 +93,8 @@ void write_lines(const DataSet& set, const fs::path& path) {
 
 void write_jpegs(const std::string& folder) {
   const trainer::TrainAndTest sets = trainer::generate_shapes(kShape, trainer::Target::label);
-  write_jpegs_of(*sets.train, fs::path(folder) / "train");
-  write_jpegs_of(*sets.test, fs::path(folder) / "val");
+  write_jpegs_of(*sets.train->images(), fs::path(folder) / "train");
+  write_jpegs_of(*sets.test->images(), fs::path(folder) / "val");
 }
 
 void write_cifar(const std::string& folder) {
@@ -102,16 +103,16 @@ void write_cifar(const std::string& folder) {
   const trainer::TrainAndTest sets = trainer::generate_shapes(kShape, trainer::Target::label);
   const std::size_t count = sets.train->size();
   for (std::size_t i = 0; i < kFiles; ++i)
-    write_records(*sets.train, count * i / kFiles, count * (i + 1) / kFiles,
+    write_records(*sets.train->images(), count * i / kFiles, count * (i + 1) / kFiles,
                   fs::path(folder) / fmt::format("data_batch_{}.bin", i + 1));
-  write_records(*sets.test, 0, sets.test->size(), fs::path(folder) / "test_batch.bin");
+  write_records(*sets.test->images(), 0, sets.test->size(), fs::path(folder) / "test_batch.bin");
 }
 
 void write_tsv(const std::string& folder) {
   fs::create_directories(folder);
   const trainer::TrainAndTest sets = trainer::generate_sentences(kSentences);
-  write_lines(*sets.train, fs::path(folder) / "train.tsv");
-  write_lines(*sets.test, fs::path(folder) / "dev.tsv");
+  write_lines(*sets.train->texts(), fs::path(folder) / "train.tsv");
+  write_lines(*sets.test->texts(), fs::path(folder) / "dev.tsv");
 }
 
 }  // namespace ddprun::bench

@@ -91,35 +91,34 @@ std::uint64_t hash_of(const ByteImages& images) {
 }  // namespace
 
 ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization normalization)
-    : name_(std::move(name)),
-      images_(std::move(images)),
-      size_(count_images(images_)),
-      normalization_(std::move(normalization)),
-      content_hash_(hash_of(images_)),
-      mask_pixels_(count_marked(images_.masks)) {
+    : ImageSet({.name = std::move(name),
+                .classes = images.classes,
+                .size = count_images(images),
+                .content_hash = hash_of(images),
+                .bytes = bytes_of(images)},
+               {.shape = images.shape,
+                .target = target_of(images),
+                .normalization = std::move(normalization),
+                .mask_pixels = count_marked(images.masks)}),
+      images_(std::move(images)) {
   const auto channels = static_cast<std::size_t>(images_.shape.channels);
-  DDPRUN_ASSERT(images_.pixels.size() == size_ * sample_size(images_.shape), "part of an image");
+  DDPRUN_ASSERT(images_.pixels.size() == size() * sample_size(images_.shape), "part of an image");
   DDPRUN_ASSERT(
       images_.masks.empty()
-          ? images_.labels.size() == size_
-          : images_.labels.empty() && images_.masks.size() == size_ * mask_size(images_.shape),
+          ? images_.labels.size() == size()
+          : images_.labels.empty() && images_.masks.size() == size() * mask_size(images_.shape),
       "pixels and targets disagree");
-  DDPRUN_ASSERT(
-      normalization_.mean.size() == channels && normalization_.deviation.size() == channels,
-      "one mean and deviation for each channel");
-}
-
-std::int32_t ByteImageSet::label(std::size_t index) const {
-  return images_.labels.empty() ? 0 : images_.labels[index];
+  DDPRUN_ASSERT(this->normalization().mean.size() == channels &&
+                    this->normalization().deviation.size() == channels,
+                "one mean and deviation for each channel");
 }
 
 void ByteImageSet::read_image(std::size_t index, std::span<std::uint8_t> pixels,
                               std::span<std::uint8_t> mask) const {
-  const std::size_t size = sample_size(images_.shape);
-  const std::size_t of_mask = images_.masks.empty() ? 0 : mask_size(images_.shape);
-  DDPRUN_ASSERT(index < size_ && pixels.size() == size && mask.size() == of_mask,
+  const std::size_t of_mask = mask_bytes(*this);
+  DDPRUN_ASSERT(index < size() && pixels.size() == sample_size(shape()) && mask.size() == of_mask,
                 "sample out of range");
-  std::copy_n(images_.pixels.data() + index * size, size, pixels.data());
+  std::copy_n(images_.pixels.data() + index * pixels.size(), pixels.size(), pixels.data());
   std::copy_n(images_.masks.data() + index * of_mask, of_mask, mask.data());
 }
 

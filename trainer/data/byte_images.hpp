@@ -16,6 +16,13 @@ struct ByteImages {
 };
 
 std::size_t count_images(const ByteImages& images);
+inline Target target_of(const ByteImages& images) {
+  return images.masks.empty() ? Target::label : Target::mask;
+}
+/// 0 where there are masks.
+inline std::int32_t label_of(const ByteImages& images, std::size_t index) {
+  return images.labels.empty() ? 0 : images.labels[index];
+}
 /// That they take in memory.
 std::uint64_t bytes_of(const ByteImages& images);
 /// Which of these pixels of masks belong to them (is_in_mask()).
@@ -54,35 +61,20 @@ class ContentHash {
   std::uint64_t bytes_ = 0;
 };
 
-/// A DataSet over bytes in memory.
-class ByteImageSet final : public DataSet {
+/// An ImageSet over bytes in memory. Its hash is as ContentHash makes it.
+class ByteImageSet final : public ImageSet {
  public:
   /// Requires pixels and labels or masks to agree in number, and labels below `classes`.
   ByteImageSet(std::string name, ByteImages images, Normalization normalization);
 
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] ImageShape shape() const override { return images_.shape; }
-  [[nodiscard]] Target target() const override {
-    return images_.masks.empty() ? Target::label : Target::mask;
+  [[nodiscard]] std::int32_t label(std::size_t index) const override {
+    return label_of(images_, index);
   }
-  [[nodiscard]] int classes() const override { return images_.classes; }
-  [[nodiscard]] std::size_t size() const override { return size_; }
-  [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
-  /// See ContentHash.
-  [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
-  [[nodiscard]] std::uint64_t bytes() const override { return bytes_of(images_); }
-  [[nodiscard]] std::int32_t label(std::size_t index) const override;
   void read_image(std::size_t index, std::span<std::uint8_t> pixels,
                   std::span<std::uint8_t> mask) const override;
-  [[nodiscard]] std::uint64_t mask_pixels() const override { return mask_pixels_; }
 
  private:
-  std::string name_;
   ByteImages images_;
-  std::size_t size_;
-  Normalization normalization_;
-  std::uint64_t content_hash_;
-  std::uint64_t mask_pixels_;
 };
 
 }  // namespace ddprun::trainer

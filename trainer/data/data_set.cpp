@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/assert.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -24,26 +23,6 @@ ImageShape numbers_in(const std::string& text) {
 }
 
 }  // namespace
-
-const Normalization& DataSet::normalization() const {
-  static const Normalization none;
-  return none;
-}
-
-void DataSet::read_image(std::size_t /*index*/, std::span<std::uint8_t> /*pixels*/,
-                         std::span<std::uint8_t> /*mask*/) const {
-  DDPRUN_ASSERT(false, "a set of texts has no images");
-}
-
-int DataSet::length(std::size_t /*index*/) const {
-  DDPRUN_ASSERT(false, "a set of images has no texts");
-  return 0;
-}
-
-std::int32_t DataSet::read_tokens(std::size_t /*index*/, std::span<std::int32_t> /*tokens*/) const {
-  DDPRUN_ASSERT(false, "a set of images has no texts");
-  return 0;
-}
 
 ImageShape parse_image_shape(const std::string& text) {
   const ImageShape shape = numbers_in(text);

@@ -1,10 +1,12 @@
-// What the training loop sees of a data set: images with labels or masks, or texts with labels.
+// What the training loop sees of a data set: images with labels or masks, or texts with labels
+// (text_set.hpp).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/model/graph.hpp"
@@ -22,60 +24,86 @@ struct Normalization {
   std::vector<float> deviation;
 };
 
-/// A fixed list of samples: images, or texts as token ids. Reading one is safe from several threads
-/// at once. Where the set is in memory, it allocates nothing.
+class ImageSet;
+class TextSet;
+
+/// What sets of both kinds have.
+struct SetFacts {
+  std::string name = {};
+  int classes = 1;  ///< 1 where the targets are masks
+  std::size_t size = 0;
+  /// Hash of all samples' bytes and targets (base/hash_bytes.hpp), and of nothing else: the same
+  /// set has it in any folder.
+  std::uint64_t content_hash = 0;
+  std::uint64_t bytes = 0;  ///< of memory that the set takes
+  /// False: an image is decoded or resized whenever it is read; a SampleReader does that ahead.
+  bool is_in_memory = true;
+};
+
+/// A fixed list of samples: an ImageSet or a TextSet, in which they are read. That is safe from
+/// several threads at once.
 class DataSet {
  public:
   virtual ~DataSet() = default;
-  [[nodiscard]] virtual const std::string& name() const = 0;
-  /// What each sample comes with.
-  [[nodiscard]] virtual Target target() const = 0;
-  /// Of the labels; 1 of masks.
-  [[nodiscard]] virtual int classes() const = 0;
-  [[nodiscard]] virtual std::size_t size() const = 0;
-  /// Hash of all samples' bytes and targets (base/hash_bytes.hpp), and of nothing else: the same
-  /// set has it in any folder. Known since the set was loaded.
-  [[nodiscard]] virtual std::uint64_t content_hash() const = 0;
-  /// That the set takes in memory.
-  [[nodiscard]] virtual std::uint64_t bytes() const = 0;
-  /// False: an image is decoded or resized whenever it is read; a SampleReader does that ahead.
-  [[nodiscard]] virtual bool is_in_memory() const { return true; }
-  /// The most that reading one sample takes beside the set and the sample, where the set is not in
-  /// memory.
-  [[nodiscard]] virtual std::uint64_t reading_bytes() const { return 0; }
-
-  /// Of sample `index` (below size()), 0 to classes() - 1; of masks 0.
+  [[nodiscard]] const std::string& name() const { return facts_.name; }
+  [[nodiscard]] int classes() const { return facts_.classes; }
+  [[nodiscard]] std::size_t size() const { return facts_.size; }
+  [[nodiscard]] std::uint64_t content_hash() const { return facts_.content_hash; }
+  [[nodiscard]] std::uint64_t bytes() const { return facts_.bytes; }
+  [[nodiscard]] bool is_in_memory() const { return facts_.is_in_memory; }
+  /// The label of sample `index` (below size()), 0 to classes() - 1; 0 where the targets are masks.
   [[nodiscard]] virtual std::int32_t label(std::size_t index) const = 0;
 
-  // Of images; the others are never asked to read one.
+  // One of the two is not null.
+  [[nodiscard]] virtual const ImageSet* images() const { return nullptr; }
+  [[nodiscard]] virtual const TextSet* texts() const { return nullptr; }
 
-  /// Of texts: zeros.
-  [[nodiscard]] virtual ImageShape shape() const { return {0, 0, 0}; }
-  /// The set's own; a run may be asked for another one. Of texts: empty.
-  [[nodiscard]] virtual const Normalization& normalization() const;
+ protected:
+  explicit DataSet(SetFacts facts) : facts_(std::move(facts)) {}
+
+ private:
+  SetFacts facts_;
+};
+
+/// What sets of images have beside SetFacts.
+struct ImageFacts {
+  ImageShape shape = {};
+  Target target = Target::label;     ///< what each image comes with
+  Normalization normalization = {};  ///< the set's own; a run may be asked for another one
+  std::uint64_t mask_pixels = 0;  ///< pixels that belong to masks (is_in_mask()), of all together
+  /// The most that reading one sample takes beside the set and the sample, where the set is not in
+  /// memory.
+  std::uint64_t reading_bytes = 0;
+};
+
+/// Images with labels or masks. Where the set is in memory, reading one allocates nothing.
+class ImageSet : public DataSet {
+ public:
+  [[nodiscard]] ImageShape shape() const { return facts_.shape; }
+  [[nodiscard]] Target target() const { return facts_.target; }
+  [[nodiscard]] const Normalization& normalization() const { return facts_.normalization; }
+  [[nodiscard]] std::uint64_t mask_pixels() const { return facts_.mask_pixels; }
+  [[nodiscard]] std::uint64_t reading_bytes() const { return facts_.reading_bytes; }
   /// Writes sample `index` as height x width x channels bytes, and in a set of masks its mask as
-  /// height x width bytes, 255 where a pixel belongs to it. Both have exactly that many bytes; of
-  /// labels `mask` is empty. Throws DataError only where the set is not in memory.
+  /// height x width bytes, 255 where a pixel belongs to it. Both have exactly that many bytes;
+  /// where the targets are labels, `mask` is empty. Throws DataError only where the set is not in
+  /// memory.
   virtual void read_image(std::size_t index, std::span<std::uint8_t> pixels,
-                          std::span<std::uint8_t> mask) const;
-  /// Both.
+                          std::span<std::uint8_t> mask) const = 0;
+  /// read_image() and label().
   std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels,
                     std::span<std::uint8_t> mask = {}) const {
     read_image(index, pixels, mask);
     return label(index);
   }
-  /// Of all masks together, the pixels that belong to them (is_in_mask()); other sets: 0.
-  [[nodiscard]] virtual std::uint64_t mask_pixels() const { return 0; }
+  [[nodiscard]] const ImageSet* images() const final { return this; }
 
-  // Of texts; the others are never asked to read one.
+ protected:
+  ImageSet(SetFacts facts, ImageFacts images)
+      : DataSet(std::move(facts)), facts_(std::move(images)) {}
 
-  /// Positions: the tokens of the longest. Of images: zeros.
-  [[nodiscard]] virtual TextShape text() const { return {}; }
-  [[nodiscard]] bool has_texts() const { return text().vocabulary > 0; }
-  /// Tokens of sample `index`.
-  [[nodiscard]] virtual int length(std::size_t index) const;
-  /// Writes them, `tokens` having exactly their number; gives the label.
-  virtual std::int32_t read_tokens(std::size_t index, std::span<std::int32_t> tokens) const;
+ private:
+  ImageFacts facts_;
 };
 
 /// Pixels, of all channels, in one sample of `shape`.
@@ -84,9 +112,14 @@ constexpr std::size_t sample_size(ImageShape shape) {
          static_cast<std::size_t>(shape.channels);
 }
 
-/// Pixels of its mask.
+/// Pixels of the mask of one sample.
 constexpr std::size_t mask_size(ImageShape shape) {
   return static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width);
+}
+
+/// Bytes of the mask of one sample; 0 where the targets are labels.
+inline std::size_t mask_bytes(const ImageSet& set) {
+  return set.target() == Target::mask ? mask_size(set.shape()) : 0;
 }
 
 inline constexpr int kShapeSideMax = 512;

@@ -208,8 +208,8 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::o
   TrainAndTest sets = make_fitted_sets(folder, std::move(train), std::move(test), fit);
   if (target == Target::mask) {
     const char* const remedy = "look at the files of masks";
-    check_masks(SetPart::train, mask_pixels(*sets.train), folder, kMaskThreshold, remedy);
-    check_masks(SetPart::test, mask_pixels(*sets.test), folder, kMaskThreshold, remedy);
+    check_masks(SetPart::train, mask_pixels(*sets.train->images()), folder, kMaskThreshold, remedy);
+    check_masks(SetPart::test, mask_pixels(*sets.test->images()), folder, kMaskThreshold, remedy);
   }
   return sets;
 }

@@ -181,20 +181,22 @@ ScannedImages scan_image_files(std::vector<ImageFile> files, const ImageSettings
 
 ImageFileSet::ImageFileSet(std::string name, ScannedImages scanned, int classes,
                            ImageSettings settings, Normalization normalization)
-    : name_(std::move(name)),
+    : ImageSet({.name = std::move(name),
+                .classes = classes,
+                .size = scanned.files.size(),
+                .content_hash = scanned.content_hash,
+                .bytes = bytes_of(scanned.files),
+                .is_in_memory = false},
+               {.shape = settings.shape,
+                .target = scanned.mask_pixels > 0 ? Target::mask : Target::label,
+                .normalization = std::move(normalization),
+                .mask_pixels = scanned.marked_pixels,
+                .reading_bytes = scanned.decode_bytes}),
       files_(std::move(scanned.files)),
       hashes_(std::move(scanned.hashes)),
-      target_(scanned.mask_pixels > 0 ? Target::mask : Target::label),
-      classes_(classes),
-      settings_(settings),
-      content_hash_(scanned.content_hash),
-      reading_bytes_(scanned.decode_bytes),
-      mask_pixels_(scanned.marked_pixels),
-      normalization_(std::move(normalization)) {
+      settings_(settings) {
   DDPRUN_ASSERT(hashes_.size() == files_.size(), "a hash of each sample");
 }
-
-std::uint64_t ImageFileSet::bytes() const { return bytes_of(files_); }
 
 std::uint64_t ImageFileSet::bytes_of(const std::vector<ImageFile>& files) {
   std::uint64_t bytes = 0;
@@ -205,7 +207,7 @@ std::uint64_t ImageFileSet::bytes_of(const std::vector<ImageFile>& files) {
 }
 
 std::int32_t ImageFileSet::label(std::size_t index) const {
-  return target_ == Target::mask ? 0 : files_[index].label;
+  return target() == Target::mask ? 0 : files_[index].label;
 }
 
 void ImageFileSet::read_image(std::size_t index, std::span<std::uint8_t> pixels,

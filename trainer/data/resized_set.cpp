@@ -16,6 +16,17 @@ std::uint64_t bytes_in(const ByteImages& images, ImageShape shape) {
          (sample_size(shape) + (images.masks.empty() ? kLabelBytes : mask_size(shape)));
 }
 
+/// What reading one takes: the image and its mask in both sizes.
+std::uint64_t bytes_to_read(const ByteImages& images, ImageShape shape) {
+  ImageShape own = images.shape;
+  const std::uint64_t stored = own.channels == shape.channels ? 0 : sample_size(own);
+  own.channels = shape.channels;
+  const std::uint64_t with_mask =
+      images.masks.empty() ? 0 : sample_size(shape) + mask_size(images.shape) + mask_size(shape);
+  return std::max(
+      {stored + sample_size(own), resizing_bytes(own, shape.height, shape.width), with_mask});
+}
+
 using ByteSpan = std::span<const std::uint8_t>;
 
 /// Shows all images in `shape`, in their order, with their masks.
@@ -64,31 +75,23 @@ ResizedFacts measure_resized(const ByteImages& images, ImageShape shape, int thr
 
 ResizedSet::ResizedSet(std::string name, ByteImages images, ImageShape shape,
                        const ResizedFacts& facts, Normalization normalization)
-    : name_(std::move(name)),
-      images_(std::move(images)),
-      shape_(shape),
-      size_(count_images(images_)),
-      normalization_(std::move(normalization)),
-      content_hash_(facts.content_hash),
-      mask_pixels_(facts.marked_pixels) {}
-
-std::uint64_t ResizedSet::bytes() const { return bytes_of(images_); }
-
-std::uint64_t ResizedSet::reading_bytes() const {
-  ImageShape own = images_.shape;
-  const std::uint64_t stored = own.channels == shape_.channels ? 0 : sample_size(own);
-  own.channels = shape_.channels;
-  const std::uint64_t with_mask =
-      images_.masks.empty() ? 0
-                            : sample_size(shape_) + mask_size(images_.shape) + mask_size(shape_);
-  return std::max(
-      {stored + sample_size(own), resizing_bytes(own, shape_.height, shape_.width), with_mask});
-}
+    : ImageSet({.name = std::move(name),
+                .classes = images.classes,
+                .size = count_images(images),
+                .content_hash = facts.content_hash,
+                .bytes = bytes_of(images),
+                .is_in_memory = false},
+               {.shape = shape,
+                .target = target_of(images),
+                .normalization = std::move(normalization),
+                .mask_pixels = facts.marked_pixels,
+                .reading_bytes = bytes_to_read(images, shape)}),
+      images_(std::move(images)) {}
 
 void ResizedSet::read_image(std::size_t index, std::span<std::uint8_t> pixels,
                             std::span<std::uint8_t> mask) const {
-  DDPRUN_ASSERT(index < size_, "sample out of range");
-  fit_image(images_, index, shape_, pixels, mask);
+  DDPRUN_ASSERT(index < size(), "sample out of range");
+  fit_image(images_, index, shape(), pixels, mask);
 }
 
 TrainAndTest make_fitted_sets(const std::filesystem::path& folder, ByteImages train,

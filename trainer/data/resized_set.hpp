@@ -33,41 +33,21 @@ struct ResizedFacts {
 /// By `threads` threads, as fit_images().
 ResizedFacts measure_resized(const ByteImages& images, ImageShape shape, int threads);
 
-class ResizedSet final : public DataSet {
+/// The memory that it takes is that of the images in their own size.
+class ResizedSet final : public ImageSet {
  public:
-  /// `facts`: of these images in this shape.
+  /// `facts`: what measure_resized() found of these images in this shape.
   ResizedSet(std::string name, ByteImages images, ImageShape shape, const ResizedFacts& facts,
              Normalization normalization);
 
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] ImageShape shape() const override { return shape_; }
-  [[nodiscard]] Target target() const override {
-    return images_.masks.empty() ? Target::label : Target::mask;
-  }
-  [[nodiscard]] int classes() const override { return images_.classes; }
-  [[nodiscard]] std::size_t size() const override { return size_; }
-  [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
-  [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
-  /// Of the images in their own size.
-  [[nodiscard]] std::uint64_t bytes() const override;
-  [[nodiscard]] bool is_in_memory() const override { return false; }
-  /// Of the image and its mask in both sizes.
-  [[nodiscard]] std::uint64_t reading_bytes() const override;
   [[nodiscard]] std::int32_t label(std::size_t index) const override {
-    return images_.labels.empty() ? 0 : images_.labels[index];
+    return label_of(images_, index);
   }
   void read_image(std::size_t index, std::span<std::uint8_t> pixels,
                   std::span<std::uint8_t> mask) const override;
-  [[nodiscard]] std::uint64_t mask_pixels() const override { return mask_pixels_; }
 
  private:
-  std::string name_;
   ByteImages images_;
-  ImageShape shape_;
-  std::size_t size_;
-  Normalization normalization_;
-  std::uint64_t content_hash_;
-  std::uint64_t mask_pixels_;
 };
 
 /// Sets of the images that were read from `folder`, as make_image_sets() makes them, in fit.shape.

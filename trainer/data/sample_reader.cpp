@@ -6,11 +6,11 @@
 namespace ddprun::trainer {
 namespace {
 
-std::size_t bytes_of_sample(const DataSet& set) {
-  return sample_size(set.shape()) + (set.target() == Target::mask ? mask_size(set.shape()) : 0);
+std::size_t bytes_of_sample(const ImageSet& set) {
+  return sample_size(set.shape()) + mask_bytes(set);
 }
 
-std::size_t queued_samples(const DataSet& set, const SampleReader::Settings& settings) {
+std::size_t queued_samples(const ImageSet& set, const SampleReader::Settings& settings) {
   const std::size_t of_threads = static_cast<std::size_t>(settings.threads) + 1;
   const std::size_t room = SampleReader::kQueueBytesMost / bytes_of_sample(set);
   return std::max(std::min(2 * settings.samples_of_step, room), of_threads);
@@ -19,13 +19,15 @@ std::size_t queued_samples(const DataSet& set, const SampleReader::Settings& set
 }  // namespace
 
 SampleReader::SampleReader(const DataSet& set, Settings settings)
-    : set_(set), pixels_(sample_size(set.shape())) {
-  if (set.is_in_memory()) return;
-  queue_.emplace(DecodeQueue::Settings{.sample_bytes = bytes_of_sample(set),
-                                       .samples = queued_samples(set, settings),
+    : set_(set), images_(set.images()) {
+  if (images_ == nullptr) return;
+  pixels_ = sample_size(images_->shape());
+  if (images_->is_in_memory()) return;
+  queue_.emplace(DecodeQueue::Settings{.sample_bytes = bytes_of_sample(*images_),
+                                       .samples = queued_samples(*images_, settings),
                                        .threads = settings.threads},
                  [this](std::size_t index, std::span<std::uint8_t> bytes) {
-                   set_.read(index, bytes.first(pixels_), bytes.subspan(pixels_));
+                   images_->read(index, bytes.first(pixels_), bytes.subspan(pixels_));
                  });
 }
 
@@ -40,7 +42,7 @@ void SampleReader::expect(std::size_t count,
 
 std::int32_t SampleReader::read(std::size_t place, std::size_t index,
                                 std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask) {
-  if (!queue_) return set_.read(index, pixels, mask);
+  if (!queue_) return images_->read(index, pixels, mask);
   queue_->take(place, [&](std::span<const std::uint8_t> bytes) {
     std::copy_n(bytes.begin(), pixels.size(), pixels.begin());
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(pixels_), mask.size(), mask.begin());
@@ -49,9 +51,10 @@ std::int32_t SampleReader::read(std::size_t place, std::size_t index,
 }
 
 std::uint64_t SampleReader::bytes(const DataSet& set, const Settings& settings) {
-  if (set.is_in_memory()) return 0;
-  return queued_samples(set, settings) * bytes_of_sample(set) +
-         static_cast<std::uint64_t>(settings.threads) * set.reading_bytes();
+  const ImageSet* const images = set.images();
+  if (images == nullptr || images->is_in_memory()) return 0;
+  return queued_samples(*images, settings) * bytes_of_sample(*images) +
+         static_cast<std::uint64_t>(settings.threads) * images->reading_bytes();
 }
 
 }  // namespace ddprun::trainer

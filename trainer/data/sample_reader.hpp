@@ -19,8 +19,8 @@ class SampleReader {
     std::size_t samples_of_step = 1;  ///< that are read before the worker computes on
     int threads = 1;                  ///< that decode
   };
-  /// Images in memory are read there, without queue or threads. The set outlives the reader. Throws
-  /// DataError where the system refuses a thread.
+  /// Images in memory are read there, without queue or threads; of a set of texts none is read. The
+  /// set outlives the reader. Throws DataError where the system refuses a thread.
   SampleReader(const DataSet& set, Settings settings);
 
   [[nodiscard]] const DataSet& set() const { return set_; }
@@ -29,7 +29,7 @@ class SampleReader {
   /// before is forgotten.
   void expect(std::size_t count, const std::function<std::size_t(std::size_t place)>& sample);
 
-  /// Writes the sample in `place`, which is that of `index`, as DataSet::read() does, and throws
+  /// Writes the sample in `place`, which is that of `index`, as ImageSet::read() does, and throws
   /// what that throws. Each place once; several threads as DecodeQueue::take() allows.
   std::int32_t read(std::size_t place, std::size_t index, std::span<std::uint8_t> pixels,
                     std::span<std::uint8_t> mask);
@@ -41,7 +41,8 @@ class SampleReader {
 
  private:
   const DataSet& set_;
-  std::size_t pixels_;  // bytes of a sample
+  const ImageSet* images_;  // null: texts
+  std::size_t pixels_ = 0;  // bytes of an image
   std::optional<DecodeQueue> queue_;
 };
 

@@ -25,7 +25,12 @@ std::uint64_t bytes_of(const TokenizedTexts& texts) {
 }
 
 TextSet::TextSet(std::string name, TokenizedTexts texts, std::uint64_t hash_start)
-    : name_(std::move(name)), texts_(std::move(texts)), content_hash_(hash_of(texts_, hash_start)) {
+    : DataSet({.name = std::move(name),
+               .classes = texts.classes,
+               .size = texts.ends.size(),
+               .content_hash = hash_of(texts, hash_start),
+               .bytes = bytes_of(texts)}),
+      texts_(std::move(texts)) {
   DDPRUN_ASSERT(texts_.labels.size() == texts_.ends.size(), "texts and labels disagree");
   DDPRUN_ASSERT(std::is_sorted(texts_.ends.begin(), texts_.ends.end()) &&
                     (texts_.ends.empty() ? 0 : texts_.ends.back()) == texts_.tokens.size(),
@@ -50,7 +55,7 @@ std::int32_t TextSet::read_tokens(std::size_t index, std::span<std::int32_t> tok
   return texts_.labels[index];
 }
 
-void check_texts(const DataSet& set, const std::string& title, const TextShape& model,
+void check_texts(const TextSet& set, const std::string& title, const TextShape& model,
                  const std::string& shorten) {
   std::vector<std::int32_t> tokens;
   for (std::size_t index = 0; index < set.size(); ++index) {

@@ -23,42 +23,46 @@ struct TokenizedTexts {
 /// That they take in memory.
 std::uint64_t bytes_of(const TokenizedTexts& texts);
 
-/// A DataSet over texts in memory.
+/// Texts with labels, in memory. Reading one allocates nothing.
 class TextSet final : public DataSet {
  public:
   /// Requires as many labels as ends, and rising ends up to the last token. `hash_start` stands for
-  /// what the tokens mean: a hash of the vocabulary.
+  /// what the tokens mean: a hash of the vocabulary. The set's hash is hash_bytes() of the labels
+  /// that starts with that of the ends, which starts with that of the tokens, which starts with
+  /// `hash_start`; all as little-endian integers, of 4, 8 and 4 bytes.
   TextSet(std::string name, TokenizedTexts texts, std::uint64_t hash_start = kHashStart);
 
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] TextShape text() const override { return {texts_.vocabulary, longest_}; }
-  [[nodiscard]] Target target() const override { return Target::label; }
-  [[nodiscard]] int classes() const override { return texts_.classes; }
-  [[nodiscard]] std::size_t size() const override { return texts_.ends.size(); }
-  /// hash_bytes() of the labels that starts with that of the ends, which starts with that of the
-  /// tokens, which starts with `hash_start`; all as little-endian integers, of 4, 8 and 4 bytes.
-  [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
-  [[nodiscard]] std::uint64_t bytes() const override { return bytes_of(texts_); }
+  /// Positions: the tokens of the longest.
+  [[nodiscard]] TextShape shape() const { return {texts_.vocabulary, longest_}; }
   [[nodiscard]] std::int32_t label(std::size_t index) const override;
-  [[nodiscard]] int length(std::size_t index) const override;
-  std::int32_t read_tokens(std::size_t index, std::span<std::int32_t> tokens) const override;
+  /// Tokens of sample `index`.
+  [[nodiscard]] int length(std::size_t index) const;
+  /// Writes them, `tokens` having exactly their number; gives the label.
+  std::int32_t read_tokens(std::size_t index, std::span<std::int32_t> tokens) const;
+  [[nodiscard]] const TextSet* texts() const override { return this; }
 
  private:
   [[nodiscard]] std::size_t begin_of(std::size_t index) const {
     return index == 0 ? 0 : texts_.ends[index - 1];
   }
 
-  std::string name_;
   TokenizedTexts texts_;
   int longest_ = 0;
-  std::uint64_t content_hash_;
 };
+
+// Shapes of the samples of a set that may be of either kind: zeros where it is of the other one.
+inline ImageShape image_shape(const DataSet& set) {
+  return set.images() == nullptr ? ImageShape{0, 0, 0} : set.images()->shape();
+}
+inline TextShape text_shape(const DataSet& set) {
+  return set.texts() == nullptr ? TextShape{} : set.texts()->shape();
+}
 
 /// Throws DataError that names the first sample (from 0) of `set` that a model of this shape cannot
 /// read: without tokens, with more than its positions, or with a token that is not in its
 /// vocabulary. For the message: `title`, such as "training", and the remedy `shorten` for a text
 /// with too many tokens.
-void check_texts(const DataSet& set, const std::string& title, const TextShape& model,
+void check_texts(const TextSet& set, const std::string& title, const TextShape& model,
                  const std::string& shorten);
 
 }  // namespace ddprun::trainer

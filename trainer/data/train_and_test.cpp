@@ -57,7 +57,7 @@ TrainAndTest make_image_sets(const std::filesystem::path& folder, ByteImages tra
   return sets;
 }
 
-MaskPixels mask_pixels(const DataSet& set) {
+MaskPixels mask_pixels(const ImageSet& set) {
   return {.marked = set.mask_pixels(), .all = set.size() * mask_size(set.shape())};
 }
 

@@ -35,7 +35,7 @@ struct MaskPixels {
   std::uint64_t marked = 0;  ///< that belong to a mask
   std::uint64_t all = 0;
 };
-MaskPixels mask_pixels(const DataSet& set);
+MaskPixels mask_pixels(const ImageSet& set);
 
 /// Throws DataError where all masks of a set have one value: then there is nothing to learn, or IoU
 /// and F1 measure nothing. A pixel belongs to a mask from the value `threshold` on. `remedy` ends

@@ -74,7 +74,7 @@ void WorkerRun::load() {
                              .stem = options_.model.stem,
                              .decoder = options_.model.decoder,
                              .positive_weight = positive_weight_of(options_, input_.facts),
-                             .vocabulary = input_.sets.train->text().vocabulary,
+                             .vocabulary = input_.facts.text.vocabulary,
                              .size = options_.model.size,
                              .normal_init = options_.model.normal_init});
   check_sets(input_.sets, *input_.graph);

@@ -59,7 +59,7 @@ Batch ComputeLane::fill(const Fill& from) {
 }
 
 Batch ComputeLane::fill_texts(const Fill& from) {
-  const DataSet& set = from.samples.set();
+  const TextSet& set = *from.samples.set().texts();
   int longest = 1;
   for (std::size_t item = 0; item < from.count; ++item) {
     lengths_[item] = set.length(from.sample(item));
@@ -71,19 +71,18 @@ Batch ComputeLane::fill_texts(const Fill& from) {
   if (const StoredSet* there = stored(set)) {
     find_texts(from, *there, batch);
   } else {
-    read_texts(from, batch);
+    read_texts(set, from, batch);
   }
   return batch;
 }
 
-void ComputeLane::read_texts(const Fill& from, Batch& batch) {
+void ComputeLane::read_texts(const TextSet& set, const Fill& from, Batch& batch) {
   const auto row = static_cast<std::size_t>(batch.width);
   const std::span<std::int32_t> tokens = std::span(tokens_).first(from.count * row);
   std::fill(tokens.begin(), tokens.end(), 0);
   for (std::size_t item = 0; item < from.count; ++item) {
     const auto length = static_cast<std::size_t>(lengths_[item]);
-    labels_[item] =
-        from.samples.set().read_tokens(from.sample(item), tokens.subspan(item * row, length));
+    labels_[item] = set.read_tokens(from.sample(item), tokens.subspan(item * row, length));
   }
   batch.tokens = tokens;
 }

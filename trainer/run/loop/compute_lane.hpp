@@ -75,7 +75,7 @@ class ComputeLane {
   void find_images(const Fill& from, const StoredSet& stored, Batch& batch);
   /// As wide as its longest text asks for, so a function of the samples alone.
   Batch fill_texts(const Fill& from);
-  void read_texts(const Fill& from, Batch& batch);
+  void read_texts(const TextSet& set, const Fill& from, Batch& batch);
   void find_texts(const Fill& from, const StoredSet& stored, Batch& batch);
   [[nodiscard]] const StoredSet* stored(const DataSet& set) const {
     return stored_ == nullptr ? nullptr : stored_->find(set);

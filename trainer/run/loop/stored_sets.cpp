@@ -11,11 +11,7 @@ namespace {
 /// About so much is read before it is copied.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
-std::size_t mask_bytes(const DataSet& set) {
-  return set.target() == Target::mask ? mask_size(set.shape()) : 0;
-}
-
-std::uint64_t count_tokens(const DataSet& set) {
+std::uint64_t count_tokens(const TextSet& set) {
   std::uint64_t tokens = 0;
   for (std::size_t i = 0; i < set.size(); ++i) tokens += static_cast<std::uint64_t>(set.length(i));
   return tokens;
@@ -28,32 +24,35 @@ StoredRow row_of(std::size_t index, std::size_t bytes) {
 }  // namespace
 
 StoredSet::StoredSet(const DataSet& set, Device& device) : set_(set) {
-  if (set.has_texts()) {
-    copy_texts(device);
+  if (const TextSet* const texts = set.texts()) {
+    copy_texts(*texts, device);
   } else {
-    copy_images(device);
+    copy_images(*set.images(), device);
   }
 }
 
 std::uint64_t StoredSet::bytes(const DataSet& set) {
-  if (set.has_texts()) return count_tokens(set) * sizeof(std::int32_t);
-  return std::uint64_t{set.size()} * (sample_size(set.shape()) + mask_bytes(set));
+  if (const TextSet* const texts = set.texts()) return count_tokens(*texts) * sizeof(std::int32_t);
+  return std::uint64_t{set.size()} *
+         (sample_size(set.images()->shape()) + mask_bytes(*set.images()));
 }
 
-void StoredSet::copy_images(Device& device) {
-  DDPRUN_ASSERT(set_.size() > 0, "a set has samples");
-  const std::size_t size = sample_size(set_.shape());
-  const std::size_t mask = mask_bytes(set_);
-  pixels_ = device.allocate_samples(set_.size() * size);
-  masks_ = device.allocate_samples(set_.size() * mask);
-  const std::size_t at_once = std::clamp<std::size_t>(kPieceBytes / size, 1, set_.size());
+void StoredSet::copy_images(const ImageSet& set, Device& device) {
+  DDPRUN_ASSERT(set.size() > 0, "a set has samples");
+  row_bytes_ = sample_size(set.shape());
+  mask_row_bytes_ = mask_bytes(set);
+  const std::size_t size = row_bytes_;
+  const std::size_t mask = mask_row_bytes_;
+  pixels_ = device.allocate_samples(set.size() * size);
+  masks_ = device.allocate_samples(set.size() * mask);
+  const std::size_t at_once = std::clamp<std::size_t>(kPieceBytes / size, 1, set.size());
   std::vector<std::uint8_t> pixels(at_once * size);
   std::vector<std::uint8_t> masks(at_once * mask);
-  for (std::size_t first = 0; first < set_.size(); first += at_once) {
-    const std::size_t count = std::min(at_once, set_.size() - first);
+  for (std::size_t first = 0; first < set.size(); first += at_once) {
+    const std::size_t count = std::min(at_once, set.size() - first);
     for (std::size_t i = 0; i < count; ++i)
-      set_.read_image(first + i, std::span(pixels).subspan(i * size, size),
-                      std::span(masks).subspan(i * mask, mask));
+      set.read_image(first + i, std::span(pixels).subspan(i * size, size),
+                     std::span(masks).subspan(i * mask, mask));
     device.copy_samples_in(std::as_bytes(std::span(pixels).first(count * size)),
                            pixels_.data() + first * size);
     device.copy_samples_in(std::as_bytes(std::span(masks).first(count * mask)),
@@ -61,8 +60,8 @@ void StoredSet::copy_images(Device& device) {
   }
 }
 
-void StoredSet::copy_texts(Device& device) {
-  tokens_ = device.allocate_samples(bytes(set_));
+void StoredSet::copy_texts(const TextSet& set, Device& device) {
+  tokens_ = device.allocate_samples(bytes(set));
   std::vector<std::int32_t> piece;
   std::uint64_t end = 0;
   const auto copy = [&] {
@@ -71,10 +70,10 @@ void StoredSet::copy_texts(Device& device) {
                            tokens_.data() + begin * sizeof(std::int32_t));
     piece.clear();
   };
-  for (std::size_t i = 0; i < set_.size(); ++i) {
-    const auto length = static_cast<std::size_t>(set_.length(i));
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    const auto length = static_cast<std::size_t>(set.length(i));
     piece.resize(piece.size() + length);
-    set_.read_tokens(i, std::span(piece).last(length));
+    set.read_tokens(i, std::span(piece).last(length));
     end += length;
     ends_.push_back(end);
     if (piece.size() * sizeof(std::int32_t) >= kPieceBytes) copy();
@@ -82,11 +81,9 @@ void StoredSet::copy_texts(Device& device) {
   copy();
 }
 
-StoredRow StoredSet::pixel_row(std::size_t index) const {
-  return row_of(index, sample_size(set_.shape()));
-}
+StoredRow StoredSet::pixel_row(std::size_t index) const { return row_of(index, row_bytes_); }
 
-StoredRow StoredSet::mask_row(std::size_t index) const { return row_of(index, mask_bytes(set_)); }
+StoredRow StoredSet::mask_row(std::size_t index) const { return row_of(index, mask_row_bytes_); }
 
 StoredRow StoredSet::token_row(std::size_t index) const {
   const std::uint64_t begin = index == 0 ? 0 : ends_[index - 1];
@@ -95,11 +92,11 @@ StoredRow StoredSet::token_row(std::size_t index) const {
 }
 
 StoredRows StoredSet::pixels(std::span<const StoredRow> rows) const {
-  return {.set = pixels_.as<std::byte>(), .rows = rows, .row_bytes = sample_size(set_.shape())};
+  return {.set = pixels_.as<std::byte>(), .rows = rows, .row_bytes = row_bytes_};
 }
 
 StoredRows StoredSet::masks(std::span<const StoredRow> rows) const {
-  return {.set = masks_.as<std::byte>(), .rows = rows, .row_bytes = mask_bytes(set_)};
+  return {.set = masks_.as<std::byte>(), .rows = rows, .row_bytes = mask_row_bytes_};
 }
 
 StoredRows StoredSet::tokens(std::span<const StoredRow> rows, int width) const {

@@ -7,7 +7,7 @@
 
 #include "trainer/compute/device.hpp"
 #include "trainer/compute/inputs.hpp"
-#include "trainer/data/data_set.hpp"
+#include "trainer/data/text_set.hpp"
 
 namespace ddprun::trainer {
 
@@ -33,10 +33,12 @@ class StoredSet {
   [[nodiscard]] StoredRows tokens(std::span<const StoredRow> rows, int width) const;
 
  private:
-  void copy_images(Device& device);
-  void copy_texts(Device& device);
+  void copy_images(const ImageSet& set, Device& device);
+  void copy_texts(const TextSet& set, Device& device);
 
   const DataSet& set_;
+  std::size_t row_bytes_ = 0;       // of an image
+  std::size_t mask_row_bytes_ = 0;  // of its mask
   DeviceMemory pixels_;
   DeviceMemory masks_;               // as bytes; of labels none
   DeviceMemory tokens_;              // one text behind the other

@@ -208,10 +208,10 @@ DataFacts facts_of(const DataSet& train, const DataSet& test) {
           .content = hash_text(train.content_hash()),
           .test_content = hash_text(test.content_hash()),
           .samples = train.size(),
-          .shape = train.shape(),
+          .shape = image_shape(train),
           .classes = train.classes(),
-          .text = train.text(),
-          .mask_pixels = train.mask_pixels()};
+          .text = text_shape(train),
+          .mask_pixels = train.images() == nullptr ? 0 : train.images()->mask_pixels()};
 }
 
 double positive_weight_of(const Options& options, const DataFacts& data) {

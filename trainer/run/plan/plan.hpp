@@ -49,7 +49,7 @@ struct DataFacts {
   ImageShape shape;
   int classes = 0;
   TextShape text = {};            ///< zeros: images
-  std::uint64_t mask_pixels = 0;  ///< DataSet::mask_pixels() of the training set
+  std::uint64_t mask_pixels = 0;  ///< ImageSet::mask_pixels() of the training set
   std::string initial_weights =
       {};  ///< their hash if they are those of --init-from; known to rank 0
 };

@@ -14,7 +14,7 @@ namespace {
 
 const char* channels_text(std::size_t count) { return count == 1 ? "channel" : "channels"; }
 
-Normalization chosen_normalization(const Normalize& normalize, const DataSet& set) {
+Normalization chosen_normalization(const Normalize& normalize, const ImageSet& set) {
   const auto channels = static_cast<std::size_t>(set.shape().channels);
   if (!normalize.values) return set.normalization();
   if (normalize.text == "none") {
@@ -41,7 +41,7 @@ std::vector<float> tables_of(const Normalization& normalization) {
   return tables;
 }
 
-void check_crop(const Crop& crop, const DataSet& set) {
+void check_crop(const Crop& crop, const ImageSet& set) {
   const ImageShape shape = set.shape();
   const int padded_height = shape.height + 2 * crop.padding;
   const int padded_width = shape.width + 2 * crop.padding;
@@ -60,21 +60,22 @@ void check_crop(const Crop& crop, const DataSet& set) {
 }  // namespace
 
 Preparation::Preparation(PreparationSettings settings, const DataSet& train)
-    : settings_(std::move(settings)), shape_(train.shape()) {
-  if (train.has_texts()) {
+    : settings_(std::move(settings)), shape_(image_shape(train)) {
+  const ImageSet* const images = train.images();
+  if (images == nullptr) {
     settings_ = {};
     return;
   }
   if (settings_.crop) {
-    check_crop(*settings_.crop, train);
+    check_crop(*settings_.crop, *images);
     shape_.height = settings_.crop->height;
     shape_.width = settings_.crop->width;
   }
-  sides_ = {.from_height = train.shape().height,
-            .from_width = train.shape().width,
+  sides_ = {.from_height = images->shape().height,
+            .from_width = images->shape().width,
             .height = shape_.height,
             .width = shape_.width};
-  normalization_ = chosen_normalization(settings_.normalize, train);
+  normalization_ = chosen_normalization(settings_.normalize, *images);
   tables_ = tables_of(normalization_);
 }
 

@@ -39,7 +39,7 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const T
   if (is_generated(options)) layout.metadata.insert({"generated", options.data.folder});
   if (!sets.class_names.empty())
     layout.metadata.insert({kClassNamesEntry, joined_class_names(sets.class_names)});
-  if (set.target() == Target::mask)
+  if (graph.target() == Target::mask)
     layout.metadata.insert(
         {"pos_weight",
          fmt::format("{}", positive_weight_of(options, facts_of(*sets.train, *sets.test)))});
@@ -47,7 +47,7 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const T
     layout.metadata.insert({"mask_threshold", std::to_string(*options.data.mask_threshold)});
   if (options.data.max_tokens)
     layout.metadata.insert({"max_tokens", std::to_string(*options.data.max_tokens)});
-  if (set.has_texts()) {
+  if (set.texts() != nullptr) {
     layout.metadata.insert({"size", to_string(options.model.size)});
     layout.metadata.insert({"vocabulary", std::to_string(graph.text().vocabulary)});
     if (!is_generated(options)) layout.metadata.insert({"tokens", to_string(options.data.tokens)});
@@ -57,7 +57,7 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const T
     layout.metadata.insert({"image_shape", to_string(preparation.shape())});
     if (const std::optional<Crop>& crop = options.data.preparation.crop) {
       layout.metadata.insert({"crop", to_string(*crop)});
-      layout.metadata.insert({"picture_shape", to_string(set.shape())});
+      layout.metadata.insert({"picture_shape", to_string(set.images()->shape())});
     }
     layout.metadata.insert({"mean", number_list(preparation.normalization().mean)});
     layout.metadata.insert({"deviation", number_list(preparation.normalization().deviation)});

@@ -101,15 +101,16 @@ std::uint64_t batch_bytes(const Graph& graph, int batch, ImageShape stored) {
 }
 
 void check_sets(const TrainAndTest& sets, const Graph& graph) {
-  if (!sets.train->has_texts()) return;
-  if (const int tokens = sets.train->text().vocabulary; tokens > graph.text().vocabulary)
+  const TextSet* const texts = sets.train->texts();
+  if (texts == nullptr) return;
+  if (const int tokens = texts->shape().vocabulary; tokens > graph.text().vocabulary)
     throw DataError(
         fmt::format("the texts have {} different tokens, but the model has {}: use --size=tiny, or "
                     "--tokens with a smaller vocabulary",
                     tokens, graph.text().vocabulary));
   const std::string shorten = fmt::format("use --max-tokens={}", graph.text().positions);
-  check_texts(*sets.train, "training", graph.text(), shorten);
-  check_texts(*sets.test, "held-out", graph.text(), shorten);
+  check_texts(*texts, "training", graph.text(), shorten);
+  check_texts(*sets.test->texts(), "held-out", graph.text(), shorten);
 }
 
 }  // namespace ddprun::trainer

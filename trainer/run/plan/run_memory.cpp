@@ -92,7 +92,7 @@ MemoryQuestion question_of(const MemoryParts& parts, const TrainPlan& plan, bool
   const auto& [options, environment, graph, sets, chosen, there] = parts;
   const auto shards = static_cast<std::size_t>(plan.shards);
   const std::size_t of_shard = (sets.train->size() + shards - 1) / shards;
-  const int longest = std::max(sets.train->text().positions, sets.test->text().positions);
+  const int longest = std::max(text_shape(*sets.train).positions, text_shape(*sets.test).positions);
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   return {.data = sets.train->bytes() + sets.test->bytes() +
                   reader_bytes(sets, reader_settings(plan, environment)),
@@ -101,8 +101,8 @@ MemoryQuestion question_of(const MemoryParts& parts, const TrainPlan& plan, bool
                        .threads = options.device.threads_per_shard},
           .optimizer = optimizer_config(options),
           .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
-          .width = sets.train->has_texts() ? padded_length(longest, graph.text().positions) : 0,
-          .stored = sets.train->shape(),
+          .width = sets.train->texts() != nullptr ? padded_length(longest, graph.text().positions) : 0,
+          .stored = image_shape(*sets.train),
           .shards = plan.shards,
           .run = run,
           .order = chosen.order,

@@ -82,12 +82,12 @@ TEST_CASE("the six files become a pair of sets, in the order of their numbers") 
   CHECK(sets.train->size() == 10);
   CHECK(sets.test->size() == 2);
   CHECK(sets.train->classes() == 10);
-  CHECK(to_string(sets.train->shape()) == "32x32x3");
-  CHECK(sets.train->normalization().mean.at(1) == Approx(100.0 / 255));
+  CHECK(to_string(sets.train->images()->shape()) == "32x32x3");
+  CHECK(sets.train->images()->normalization().mean.at(1) == Approx(100.0 / 255));
   std::vector<std::uint8_t> pixels(3 * kCifarPlane);
-  CHECK(sets.train->read(0, pixels) == 1);
-  CHECK(sets.train->read(9, pixels) == 4);
-  CHECK(sets.test->read(1, pixels) == 9);
+  CHECK(sets.train->images()->read(0, pixels) == 1);
+  CHECK(sets.train->images()->read(9, pixels) == 4);
+  CHECK(sets.test->images()->read(1, pixels) == 9);
   CHECK(known_data_bytes(request) == sets.train->bytes() + sets.test->bytes());
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("the images become as large as is asked for") {
   const DataRequest request{.data = directory.path().string(),
                             .other_shape = ImageShape{.height = 64, .width = 70, .channels = 1}};
   const TrainAndTest sets = load_data(request);
-  CHECK(to_string(sets.test->shape()) == "64x70x1");
+  CHECK(to_string(sets.test->images()->shape()) == "64x70x1");
   CHECK(sets.train->size() == 10);
   CHECK(known_data_bytes(request) == sets.train->bytes() + sets.test->bytes());
 }

@@ -43,10 +43,10 @@ TEST_CASE("labels follow from the sorted names of the classes") {
   CHECK(sets.train->classes() == 2);
   CHECK(sets.train->name() == folder.path().filename().string() + " 10x14x3");
   std::vector<std::uint8_t> pixels(10 * 14 * 3);
-  CHECK(sets.train->read(0, pixels) == 0);
-  CHECK(sets.train->read(1, pixels) == 1);
-  CHECK(sets.train->read(2, pixels) == 1);
-  CHECK(sets.test->read(1, pixels) == 1);
+  CHECK(sets.train->images()->read(0, pixels) == 0);
+  CHECK(sets.train->images()->read(1, pixels) == 1);
+  CHECK(sets.train->images()->read(2, pixels) == 1);
+  CHECK(sets.test->images()->read(1, pixels) == 1);
   CHECK(known_data_bytes(folder.request()) == sets.train->bytes() + sets.test->bytes());
 }
 

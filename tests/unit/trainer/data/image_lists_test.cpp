@@ -52,7 +52,7 @@ TEST_CASE("sets that fit stay in memory, and larger ones have the same content a
   CHECK(files.train->name() == kept.train->name());
   CHECK(files.train->content_hash() == kept.train->content_hash());
   CHECK(files.test->content_hash() == kept.test->content_hash());
-  CHECK(files.test->normalization().mean == kept.test->normalization().mean);
+  CHECK(files.test->images()->normalization().mean == kept.test->images()->normalization().mean);
   CHECK(files.test->classes() == 2);
   CHECK(kept.warning.empty());
 }

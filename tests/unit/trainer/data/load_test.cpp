@@ -58,10 +58,10 @@ TEST_CASE("a folder with the four files becomes a pair of normalised sets") {
   CHECK(sets.train->classes() == 3);
   CHECK(sets.test->classes() == 3);
   // Half of the pixels are 0, half 200: mean and deviation are both 100 / 255.
-  CHECK(sets.train->normalization().mean.at(0) == Approx(100.0 / 255));
-  CHECK(sets.train->normalization().deviation.at(0) == Approx(100.0 / 255));
+  CHECK(sets.train->images()->normalization().mean.at(0) == Approx(100.0 / 255));
+  CHECK(sets.train->images()->normalization().deviation.at(0) == Approx(100.0 / 255));
   std::vector<std::uint8_t> pixels(64);
-  CHECK(sets.train->read(2, pixels) == 2);
+  CHECK(sets.train->images()->read(2, pixels) == 2);
   CHECK((pixels[0] == 0 && pixels[1] == 200));
 }
 
@@ -73,14 +73,14 @@ TEST_CASE("images of a folder become as large as is asked for, and their masks w
   DataRequest request{.data = directory.path().string(),
                       .other_shape = ImageShape{.height = 4, .width = 16, .channels = 3}};
   const TrainAndTest labelled = load_data(request);
-  CHECK(to_string(labelled.train->shape()) == "4x16x3");
+  CHECK(to_string(labelled.train->images()->shape()) == "4x16x3");
   CHECK(known_data_bytes(request) == labelled.train->bytes() + labelled.test->bytes());
   request.kind = DataKind::masked_images;
   const TrainAndTest sets = load_data(request);
   CHECK(known_data_bytes(request) == sets.train->bytes() + sets.test->bytes());
-  CHECK(to_string(sets.test->shape()) == "4x16x3");
+  CHECK(to_string(sets.test->images()->shape()) == "4x16x3");
   std::vector<std::uint8_t> pixels(64 * 3), mask(64);
-  sets.train->read(3, pixels, mask);
+  sets.train->images()->read(3, pixels, mask);
   CHECK(mask[1] == 0);
   CHECK(mask[2] == 200);
 }
@@ -172,7 +172,7 @@ TEST_CASE("image shapes are read as they are written") {
 TEST_CASE("there are fewer generated pictures where they are large") {
   const auto count = [](int height, int width) {
     const TrainAndTest sets = load("generated", {.height = height, .width = width, .channels = 1});
-    CHECK(sets.train->shape().width == width);
+    CHECK(sets.train->images()->shape().width == width);
     CHECK(sets.train->classes() == 10);
     return std::pair(sets.train->size(), sets.test->size());
   };
@@ -183,7 +183,7 @@ TEST_CASE("there are fewer generated pictures where they are large") {
 TEST_CASE("generated data has masks where a model learns masks, and a folder may have some") {
   const TrainAndTest sets =
       load("generated", {.height = 32, .width = 32, .channels = 1}, DataKind::masked_images);
-  CHECK(sets.train->target() == Target::mask);
+  CHECK(sets.train->images()->target() == Target::mask);
   CHECK(sets.train->size() == 1200);
   CHECK(sets.test->size() == 200);
   CHECK(sets.train->classes() == 1);
@@ -197,13 +197,13 @@ TEST_CASE("generated data has masks where a model learns masks, and a folder may
                     Contains("no t10k-masks-idx3-ubyte") && Contains("images and masks"));
   write_images(directory / "t10k-masks-idx3-ubyte", 2, 8);
   const TrainAndTest drawn = load(directory.path().string(), kGrey, DataKind::masked_images);
-  CHECK(drawn.train->target() == Target::mask);
+  CHECK(drawn.train->images()->target() == Target::mask);
   CHECK(drawn.test->size() == 2);
   std::vector<std::uint8_t> pixels(64), mask(64);
-  drawn.train->read(3, pixels, mask);
+  drawn.train->images()->read(3, pixels, mask);
   CHECK(mask[0] == 0);
   CHECK(mask[1] == 200);
-  CHECK(load(directory.path().string()).train->target() == Target::label);
+  CHECK(load(directory.path().string()).train->images()->target() == Target::label);
 }
 
 TEST_CASE("masks of one value are refused, in the set for training and the held-out one") {

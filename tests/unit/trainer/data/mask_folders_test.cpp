@@ -54,12 +54,12 @@ TEST_CASE("train/ with val/ or test/ makes two sets of images with masks") {
   folder.add("train/", "2");
   folder.add("test/", "3");
   const TrainAndTest sets = folder.load();
-  CHECK(sets.train->target() == Target::mask);
+  CHECK(sets.train->images()->target() == Target::mask);
   CHECK(sets.train->size() == 2);
   CHECK(sets.test->size() == 1);
   CHECK(sets.train->classes() == 1);
   std::vector<std::uint8_t> pixels(20 * 28 * 3), mask(20 * 28);
-  sets.train->read(0, pixels, mask);
+  sets.train->images()->read(0, pixels, mask);
   CHECK(mask[3 * 28 + 17] == 255);  // 177
   CHECK(mask[11 * 28 + 5] == 0);    // 114
   CHECK(known_data_bytes(folder.request()) == sets.train->bytes() + sets.test->bytes());
@@ -89,9 +89,9 @@ TEST_CASE("a share is held out as torch's random_split does it") {
   std::vector<std::uint8_t> read(20 * 28 * 3), mask(20 * 28);
   for (std::size_t i = 0; i < 9; ++i) {
     if (i < 7) {
-      sets.train->read(i, read, mask);
+      sets.train->images()->read(i, read, mask);
     } else {
-      sets.test->read(i - 7, read, mask);
+      sets.test->images()->read(i - 7, read, mask);
     }
     if (read != pixels[order[i]]) FAIL("sample " << i << " is not image " << order[i]);
   }
@@ -174,7 +174,7 @@ TEST_CASE("held-out masks of one value are refused, too, in memory and as files"
                              "or more, so IoU and F1 measure nothing: give "
                              "another --mask-threshold"));
   request.images.mask_threshold = 120;
-  CHECK(load_data(request).test->mask_pixels() > 0);
+  CHECK(load_data(request).test->images()->mask_pixels() > 0);
 }
 
 TEST_CASE("the colours of a mask with a palette do not count, whatever the threshold is") {
@@ -187,7 +187,7 @@ TEST_CASE("the colours of a mask with a palette do not count, whatever the thres
   const ByteImage labels =
       decode_mask(read_file_or_gzip(fs::path(DDPRUN_CORPORA) / "png/palette"), "");
   std::vector<std::uint8_t> pixels(20 * 28 * 3), mask(20 * 28);
-  load_data(request).train->read(0, pixels, mask);
+  load_data(request).train->images()->read(0, pixels, mask);
   CHECK(mask == labels.pixels);
   CHECK(std::count(mask.begin(), mask.end(), 0) > 0);
   CHECK(std::count(mask.begin(), mask.end(), 255) > 0);

@@ -106,7 +106,7 @@ TEST_CASE("a model's bytes belong to the data, and are what a checkpoint keeps")
   };
   const TrainAndTest sets = load(tiny_model());
   CHECK(sets.vocabulary == tiny_model());
-  CHECK(sets.train->text().vocabulary == 49);
+  CHECK(sets.train->texts()->shape().vocabulary == 49);
   // Another score of a piece, the same ids.
   std::string other = tiny_model();
   other[other.find("\xe2\x96\x81the") + 9] ^= 1;

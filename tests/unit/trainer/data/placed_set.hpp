@@ -9,19 +9,11 @@
 namespace ddprun::trainer {
 
 /// Shapes that are said to be in memory or to be decoded whenever they are read.
-class PlacedSet final : public DataSet {
+class PlacedSet final : public ImageSet {
  public:
   PlacedSet(ByteImages images, bool is_in_memory)
-      : inner_("shapes", std::move(images), shapes_normalization(1)), in_memory_(is_in_memory) {}
-  [[nodiscard]] const std::string& name() const override { return inner_.name(); }
-  [[nodiscard]] Target target() const override { return inner_.target(); }
-  [[nodiscard]] int classes() const override { return inner_.classes(); }
-  [[nodiscard]] std::size_t size() const override { return inner_.size(); }
-  [[nodiscard]] std::uint64_t content_hash() const override { return inner_.content_hash(); }
-  [[nodiscard]] std::uint64_t bytes() const override { return inner_.bytes(); }
-  [[nodiscard]] ImageShape shape() const override { return inner_.shape(); }
-  [[nodiscard]] bool is_in_memory() const override { return in_memory_; }
-  [[nodiscard]] std::uint64_t reading_bytes() const override { return in_memory_ ? 0 : 1000; }
+      : PlacedSet(ByteImageSet("shapes", std::move(images), shapes_normalization(1)),
+                  is_in_memory) {}
   [[nodiscard]] std::int32_t label(std::size_t index) const override { return inner_.label(index); }
   void read_image(std::size_t index, std::span<std::uint8_t> pixels,
                   std::span<std::uint8_t> mask) const override {
@@ -29,8 +21,21 @@ class PlacedSet final : public DataSet {
   }
 
  private:
+  PlacedSet(ByteImageSet inner, bool is_in_memory)
+      : ImageSet(facts_of(inner, is_in_memory), {.shape = inner.shape(),
+                                                 .target = inner.target(),
+                                                 .reading_bytes = is_in_memory ? 0U : 1000U}),
+        inner_(std::move(inner)) {}
+  static SetFacts facts_of(const ImageSet& inner, bool is_in_memory) {
+    return {.name = inner.name(),
+            .classes = inner.classes(),
+            .size = inner.size(),
+            .content_hash = inner.content_hash(),
+            .bytes = inner.bytes(),
+            .is_in_memory = is_in_memory};
+  }
+
   ByteImageSet inner_;
-  bool in_memory_;
 };
 
 }  // namespace ddprun::trainer

@@ -23,7 +23,7 @@ std::uint64_t bytes_in(ImageShape shape, Target target) {
   return kImages * (sample_size(shape) + (target == Target::mask ? mask_size(shape) : kLabelBytes));
 }
 
-void check_equal(const DataSet& one, const DataSet& other) {
+void check_equal(const ImageSet& one, const ImageSet& other) {
   CHECK(one.name() == other.name());
   CHECK(to_string(one.shape()) == to_string(other.shape()));
   CHECK(one.target() == other.target());
@@ -55,8 +55,8 @@ TEST_CASE("sets beyond the memory keep their own size and give the samples of th
     CHECK_FALSE(resized.train->is_in_memory());
     CHECK_FALSE(resized.test->is_in_memory());
     CHECK(resized.train->bytes() + resized.test->bytes() == bytes_in(kStored, target));
-    check_equal(*resized.train, *kept.train);
-    check_equal(*resized.test, *kept.test);
+    check_equal(*resized.train->images(), *kept.train->images());
+    check_equal(*resized.test->images(), *kept.test->images());
   }
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("what a thread holds to resize an image is known") {
   const Target target = GENERATE(Target::label, Target::mask);
   const TrainAndTest sets = sets_of(target, {.shape = kLarge, .memory = 0});
   // 8x8x3 to 8x30x3, and to 21x30x3: more than the masks in both sizes and the image.
-  CHECK(sets.train->reading_bytes() == 8 * 30 * 3 + 21 * 30 * 3);
+  CHECK(sets.train->images()->reading_bytes() == 8 * 30 * 3 + 21 * 30 * 3);
 }
 
 TEST_CASE("what sets come to hold is known from their sizes") {

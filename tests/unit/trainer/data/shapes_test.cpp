@@ -86,8 +86,8 @@ TEST_CASE("training and held-out samples of the generated set are different ones
   CHECK(sets.test->size() == kShapesTestCount);
   std::vector<std::uint8_t> first(sample_size(kGreyShape));
   std::vector<std::uint8_t> held_out(sample_size(kGreyShape));
-  sets.train->read(0, first);
-  sets.test->read(0, held_out);
+  sets.train->images()->read(0, first);
+  sets.test->images()->read(0, held_out);
   CHECK(first != held_out);
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("cracks for training and held-out ones are different ones") {
                             .kind = DataKind::masked_images,
                             .images = {.shape = {.height = 32, .width = 32, .channels = 3}}};
   const TrainAndTest sets = load_data(request);
-  CHECK(sets.train->target() == Target::mask);
+  CHECK(sets.train->images()->target() == Target::mask);
   CHECK(sets.train->name() == "generated cracks 32x32x3");
   CHECK(sets.train->size() == kCracksTrainCount);
   CHECK(sets.test->size() == kCracksTestCount);

@@ -19,9 +19,10 @@ TokenizedTexts three_texts() {
 TEST_CASE("a set of texts gives the tokens, lengths and labels that it was made of") {
   const TextSet set("three", three_texts());
   CHECK(set.size() == 3);
-  CHECK(set.has_texts());
-  CHECK(set.text().positions == 4);
-  CHECK(set.text().vocabulary == 10);
+  CHECK(set.texts() == &set);
+  CHECK(set.images() == nullptr);
+  CHECK(set.shape().positions == 4);
+  CHECK(set.shape().vocabulary == 10);
   CHECK(set.bytes() == 9 * 4 + 3 * 8 + 3 * 4);
   CHECK(set.length(1) == 4);
   std::vector<std::int32_t> tokens(4);

@@ -116,7 +116,8 @@ class TsvFolder {
   test::TempDir directory_;
 };
 
-Tokens tokens_of(const DataSet& set, std::size_t index) {
+Tokens tokens_of(const DataSet& any, std::size_t index) {
+  const TextSet& set = *any.texts();
   Tokens tokens(static_cast<std::size_t>(set.length(index)));
   set.read_tokens(index, tokens);
   return tokens;
@@ -132,8 +133,8 @@ TEST_CASE("both sets have the words of the training set") {
   CHECK(sets.test->size() == 1);
   CHECK(sets.train->classes() == 2);
   CHECK(sets.test->classes() == 2);
-  CHECK(sets.train->text().vocabulary == 7);
-  CHECK(sets.test->text().vocabulary == 7);
+  CHECK(sets.train->texts()->shape().vocabulary == 7);
+  CHECK(sets.test->texts()->shape().vocabulary == 7);
   CHECK(tokens_of(*sets.train, 1) == Tokens{0, 6, 6, 5, 2});
   CHECK(tokens_of(*sets.test, 0) == Tokens{0, 3, 4, 5, 2});
   CHECK(known_tsv_bytes(folder.path()) == 45);
@@ -143,8 +144,8 @@ TEST_CASE("bytes need no vocabulary") {
   const TsvFolder folder;
   const TrainAndTest sets = folder.load({.tokens = TokenKind::bytes});
   CHECK(sets.vocabulary.empty());
-  CHECK(sets.train->text().vocabulary == 260);
-  CHECK(sets.train->length(0) == 16);
+  CHECK(sets.train->texts()->shape().vocabulary == 260);
+  CHECK(sets.train->texts()->length(0) == 16);
 }
 
 TEST_CASE("other words make another data set, though their ids are the same") {

@@ -18,13 +18,13 @@ constexpr int kBatch = 8;
 
 /// The sums over all ranks, each with `lanes` lanes.
 Counters evaluate_with(int world_size, int lanes, const DataSet& set) {
-  const ModelName model = set.has_texts()                ? ModelName::textclf
-                          : set.target() == Target::mask ? ModelName::unet16
-                                                         : ModelName::lenet;
+  const ModelName model = set.texts() != nullptr                   ? ModelName::textclf
+                          : set.images()->target() == Target::mask ? ModelName::unet16
+                                                                   : ModelName::lenet;
   const Graph graph = make_graph({.model = model,
-                                  .shape = set.shape(),
+                                  .shape = image_shape(set),
                                   .classes = set.classes(),
-                                  .vocabulary = set.text().vocabulary});
+                                  .vocabulary = text_shape(set).vocabulary});
   std::vector<float> parameters(graph.arena_size());
   initialize(graph.parameters(), parameters, 1);
   // As after training: small losses have more bits than the sums keep.

@@ -150,10 +150,10 @@ TEST_CASE("masks that stay on the GPU are those of their images, whole and cropp
 TEST_CASE("texts that stay on the GPU give the weights of those that are sent") {
   const TextSet set("sentences", make_sentences(3, 0, kSamples, 40));
   const Graph graph = make_graph({.model = ModelName::textclf,
-                                  .shape = set.shape(),
+                                  .shape = image_shape(set),
                                   .classes = set.classes(),
                                   .dropout = 0.1,
-                                  .vocabulary = set.text().vocabulary});
+                                  .vocabulary = text_shape(set).vocabulary});
   check_same({graph, set}, 2);  // each takes seconds
 }
 

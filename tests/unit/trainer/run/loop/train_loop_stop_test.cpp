@@ -23,25 +23,17 @@ constexpr ImageShape kPicture{8, 8, 1};
 constexpr int kAsked = kExitSignalBase + SIGTERM;
 
 /// Pictures; reading one of them asks a run to end.
-class AskingSet final : public DataSet {
+class AskingSet final : public ImageSet {
  public:
   /// `slowly`: each read takes so long once it was asked.
   AskingSet(std::size_t count, std::atomic<int>* asked, std::size_t at,
             std::chrono::milliseconds slowly)
-      : pictures_("shapes", make_shapes(1, 0, count, kPicture), shapes_normalization(1)),
+      : ImageSet({.name = "shapes", .classes = kShapeKinds, .size = count},
+                 {.shape = kPicture, .normalization = shapes_normalization(1)}),
+        pictures_("shapes", make_shapes(1, 0, count, kPicture), shapes_normalization(1)),
         asked_(asked),
         at_(at),
         slowly_(slowly) {}
-  [[nodiscard]] const std::string& name() const override { return pictures_.name(); }
-  [[nodiscard]] Target target() const override { return pictures_.target(); }
-  [[nodiscard]] int classes() const override { return pictures_.classes(); }
-  [[nodiscard]] std::size_t size() const override { return pictures_.size(); }
-  [[nodiscard]] std::uint64_t content_hash() const override { return pictures_.content_hash(); }
-  [[nodiscard]] std::uint64_t bytes() const override { return pictures_.bytes(); }
-  [[nodiscard]] ImageShape shape() const override { return kPicture; }
-  [[nodiscard]] const Normalization& normalization() const override {
-    return pictures_.normalization();
-  }
   [[nodiscard]] std::int32_t label(std::size_t index) const override {
     return pictures_.label(index);
   }
