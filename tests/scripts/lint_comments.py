@@ -11,8 +11,7 @@ from source_tree import comments_in, line_of, source_files
 
 LEANING = re.compile(r"(?://+<?|/\*+)\s*(Of|The same|Likewise)\b")
 # Folders whose comments are still to be rewritten.
-EXCEPTED = {"texts/cli", "rendezvous/membership", "trainer/checkpoint", "trainer/data", "tests/sim",
-            "tests/unit/rendezvous/membership", "tests/unit/trainer/checkpoint", "tests/unit/trainer/data"}
+EXCEPTED = {"texts/cli", "rendezvous/membership", "tests/sim", "tests/unit/rendezvous/membership"}
 
 
 def findings_in(path, text):

@@ -176,7 +176,8 @@ Snapshot read_checkpoint(const std::filesystem::path& directory, const Checkpoin
                snapshot.parameters.span());
   }
 
-  // The same words as here, or the checkpoint would be of another data set; but perhaps damaged.
+  // It has the words of this run, or the checkpoint would be of another data set; but it may be
+  // damaged.
   if (!layout.vocabulary.empty())
     read_verified(directory / layout.vocabulary_file,
                   digest_of(files, layout.vocabulary_file, directory));

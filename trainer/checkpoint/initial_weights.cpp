@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kShownNamesMax = 36;
 /// Far more than a model has; a file may have any number.
 constexpr std::size_t kListedMismatchesMax = 2'000;
-/// Of a file of another model, where nothing fits.
+/// How many tensors are listed of a file of another model, where nothing fits.
 constexpr std::size_t kListedOfOtherMax = 8;
 /// PyTorch's buffers that a model here has no use for.
 constexpr std::string_view kBatchCounter = "num_batches_tracked";

@@ -62,7 +62,7 @@ std::size_t safetensors_header_bytes(std::span<const std::byte> start, std::uint
 SafetensorsTable parse_safetensors_header(std::span<const std::byte> header,
                                           std::uint64_t file_bytes, const std::string& file);
 
-/// The same for the bytes of a whole file.
+/// The table of a whole file, from its bytes; throws what the one above throws.
 SafetensorsTable parse_safetensors(std::span<const std::byte> bytes, const std::string& file);
 
 /// Whether to_floats() knows the type: F32, F16 and BF16.

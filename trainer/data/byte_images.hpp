@@ -41,7 +41,7 @@ class ChannelSums {
   std::vector<std::uint64_t> sum_, square_sum_;  // of each channel
   std::uint64_t pixels_ = 0;
 };
-/// Of all pixels.
+/// Mean and deviation of all pixels.
 Normalization measure_normalization(const ByteImages& images);
 
 /// The content hash of images that come one after the other: hash_bytes() of the labels that starts

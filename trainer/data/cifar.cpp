@@ -18,7 +18,7 @@ constexpr const char* kTestFiles[] = {"test_batch.bin"};
 
 using Files = std::span<const char* const>;
 
-/// Of the files that are there.
+/// Bytes of those files that are there.
 std::uint64_t bytes_of(const std::filesystem::path& folder, Files files) {
   std::uint64_t bytes = 0;
   for (const char* const file : files) {

@@ -74,7 +74,7 @@ class JpegReader {
   }
   static int channels_of(J_COLOR_SPACE space) { return space == JCS_GRAYSCALE ? 1 : 3; }
 
-  /// Of all blocks, which libjpeg holds until the last scan of a progressive file is read.
+  /// Bytes of all blocks, which libjpeg holds until the last scan of a progressive file is read.
   [[nodiscard]] std::uint64_t coefficient_bytes() const {
     std::uint64_t blocks = 0;
     for (int i = 0; i < info_.num_components; ++i)

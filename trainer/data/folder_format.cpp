@@ -59,7 +59,7 @@ std::string_view training_part_of(std::string_view name) {
   return name == "dev.tsv" || name == "test.tsv" ? "train.tsv" : "";
 }
 
-/// Of a folder train/ in which nothing was recognised.
+/// Throws DataError where there is a folder train/ in which nothing was recognised.
 void refuse_train_folder(const std::string& folder, const Names& names, DataKind kind) {
   if (kind == DataKind::texts || std::find(names.begin(), names.end(), "train/") == names.end())
     return;

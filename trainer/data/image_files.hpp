@@ -60,11 +60,11 @@ struct ScannedImages {
   ByteImages images;             ///< of these; without samples where they are not kept
   SkippedFiles skipped;
   std::uint64_t decode_bytes = 0;  ///< the most that read_image_file() held of one of all files
-  // Of images that are not kept.
+  // Known where images are not kept.
   std::vector<std::uint64_t> hashes;  ///< sample_hash() of each
   std::uint64_t content_hash = 0;     ///< as ByteImageSet::content_hash()
   ChannelSums sums;
-  // Of masks.
+  // Pixels of all masks.
   std::uint64_t mask_pixels = 0;
   std::uint64_t marked_pixels = 0;
 };
@@ -75,7 +75,7 @@ struct ScannedImages {
 ScannedImages scan_image_files(std::vector<ImageFile> files, const ImageSettings& settings,
                                bool keeps);
 
-/// Of one sample's pixels and mask.
+/// Hash of one sample's pixels and mask.
 std::uint64_t sample_hash(std::span<const std::uint8_t> pixels, std::span<const std::uint8_t> mask);
 
 /// The memory that it takes is that of names, hashes and labels.

@@ -19,12 +19,12 @@
 namespace ddprun::trainer {
 namespace {
 
-// Of the sets, not of the run: every run sees the same samples.
+// Seeds belong to the sets, not to the run: every run sees the same samples.
 constexpr std::uint64_t kShapesSeed = 20;
 constexpr std::uint64_t kSentencesSeed = 21;
 constexpr std::uint64_t kCracksSeed = 22;
 
-/// Of generated pictures and sentences: for training, held out.
+/// How many generated pictures or sentences there are: for training, held out.
 struct Counts {
   std::size_t train = 0;
   std::size_t test = 0;

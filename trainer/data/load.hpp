@@ -46,9 +46,9 @@ inline constexpr const char* kGeneratedCracks = "generated-cracks";
 struct DataRequest {
   std::string data = kGeneratedData;          ///< one of these words, or a folder
   DataKind kind = DataKind::labelled_images;  ///< what the model learns from
-  /// Of generated pictures the shape, of image files all, of other files memory and threads.
+  /// Image files need all of it, generated pictures the shape, other files memory and threads.
   ImageSettings images = {};
-  /// Of CIFAR-10's and MNIST-like images, in place of their own.
+  /// What CIFAR-10's and MNIST-like images are resized to; none: they keep their own shape.
   std::optional<ImageShape> other_shape = std::nullopt;
   std::optional<int> head = std::nullopt;  ///< outputs of the classifier, if they are given
   SentenceSettings sentences = {};         ///< of generated texts

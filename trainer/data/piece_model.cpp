@@ -24,7 +24,7 @@ constexpr int kUnknownType = 2;
 
 constexpr const char* kOtherwise = ", or use --tokens=words or --tokens=bytes";
 
-/// Of one piece of the model.
+/// One piece of the model.
 struct Piece {
   std::string_view text;
   int type = 1;

@@ -23,7 +23,7 @@ struct PieceModelTexts {
   std::string remedy;     ///< where the file cannot be used
   std::string otherwise;  ///< instead of the library; empty: nothing
 };
-/// Of the file of --tokens, or of the one that a checkpoint has.
+/// Texts about the file of --tokens, or about the one that a checkpoint has.
 PieceModelTexts texts_of_given(const std::filesystem::path& file);
 PieceModelTexts texts_of_kept(const std::filesystem::path& file);
 

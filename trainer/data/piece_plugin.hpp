@@ -6,9 +6,9 @@
 
 namespace ddprun::trainer {
 
-/// Of the file, beside train.
+/// Name of the file, beside train.
 inline constexpr const char* kPiecePluginFile = "libtrain_sentencepiece.so";
-/// Of the exported function, a PiecePluginFunction.
+/// Name of the exported function, a PiecePluginFunction.
 inline constexpr const char* kPiecePluginSymbol = "ddprun_train_sentencepiece";
 /// Rises when PieceFunctions changes.
 inline constexpr int kPiecePluginVersion = 1;

@@ -21,7 +21,7 @@ std::vector<std::uint8_t> read_file_or_gzip(const std::string& file,
 /// Its first bytes, decompressed: up to `count`, fewer of a file that cannot be read.
 std::vector<std::uint8_t> read_start(const std::filesystem::path& file, std::size_t count);
 
-/// Of the first four bytes, the most significant one first. Requires that many.
+/// The number in the first four bytes, the most significant one first. Requires that many.
 inline std::uint32_t big_endian(std::span<const std::uint8_t> bytes) {
   return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
          std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};

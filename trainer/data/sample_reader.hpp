@@ -34,8 +34,9 @@ class SampleReader {
   std::int32_t read(std::size_t place, std::size_t index, std::span<std::uint8_t> pixels,
                     std::span<std::uint8_t> mask);
 
-  /// Of its queue: room for the samples of two steps within kQueueBytesMost, or for one sample for
-  /// each thread and one more; and of what its threads hold to make samples. 0 of sets in memory.
+  /// What a reader takes for its queue: room for the samples of two steps within kQueueBytesMost,
+  /// or for one sample for each thread and one more; and of what its threads hold to make samples.
+  /// 0 of sets in memory.
   static std::uint64_t bytes(const DataSet& set, const Settings& settings);
   static constexpr std::uint64_t kQueueBytesMost = std::uint64_t{256} << 20;
 

@@ -49,7 +49,7 @@ class ShardSamples {
   [[nodiscard]] std::size_t count() const;
   /// The sample in `place`, which is below count().
   [[nodiscard]] std::uint32_t sample(std::size_t place) const;
-  /// Of the first one in `step`, which is from first_step on.
+  /// The place of the first sample in `step`, which is from first_step on.
   [[nodiscard]] std::size_t place(std::size_t step) const {
     return (step - first_step_) * of_step_;
   }

@@ -43,7 +43,7 @@ MaskPixels mask_pixels(const ImageSet& set);
 void check_masks(SetPart part, MaskPixels pixels, const std::filesystem::path& folder,
                  int threshold, const std::string& remedy);
 
-/// Of a set of images in `folder`: "cats 64x64x3".
+/// Name of a set of images in `folder`: "cats 64x64x3".
 std::string set_name(const std::filesystem::path& folder, ImageShape shape);
 
 /// The last part of the folder's path, also of "." and of one that ends with a slash.

@@ -67,7 +67,7 @@ TEST_CASE("a set of masks is known by its masks, one after the other with its im
   CHECK(set.read(1, pixels, mask) == 0);
   CHECK(pixels == std::vector<std::uint8_t>{6, 7, 8, 9, 10, 11});
   CHECK(mask == std::vector<std::uint8_t>{6, 7, 255, 9, 10, 11});
-  // Of the pixels and the mask of one image after the other.
+  // The pixels and the mask of one image after the other.
   std::vector<std::uint8_t> all;
   for (std::ptrdiff_t i = 0; i < 24; i += 6) {
     all.insert(all.end(), images.pixels.begin() + i, images.pixels.begin() + i + 6);

@@ -19,7 +19,7 @@ std::vector<std::uint32_t> upwards(std::uint32_t count) {
   return order;
 }
 
-/// Of a sample that is its index.
+/// Decodes a sample to bytes that all are its index.
 void fill(std::size_t index, std::span<std::uint8_t> bytes) {
   std::fill(bytes.begin(), bytes.end(), static_cast<std::uint8_t>(index));
 }

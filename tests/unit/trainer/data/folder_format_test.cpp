@@ -152,7 +152,7 @@ TEST_CASE("two data sets in one folder are refused") {
   CHECK_THROWS_WITH(decide({"test_batch.bin", "train-images-idx3-ubyte"}),
                     Contains("set holds MNIST-like files and CIFAR-10's binary files: put each "
                              "into a folder of its own"));
-  // Of which the model can use one.
+  // The model can use one of them.
   CHECK(decide({"test_batch.bin", "train-masks-idx3-ubyte"}, kMasks) == FolderFormat::idx);
 }
 

@@ -96,7 +96,7 @@ std::filesystem::path corpus_file(const std::string& name) {
   return std::filesystem::path(DDPRUN_CORPORA) / name;
 }
 
-/// Of three kinds in turn, with labels.
+/// Files of three kinds in turn, with labels.
 std::vector<ImageFile> some_files(std::size_t count) {
   const std::vector<const char*> kinds{"png/colour", "jpeg/grey", "png/palette"};
   std::vector<ImageFile> files;
