@@ -13,14 +13,41 @@
 
 namespace ddprun::test {
 
-/// All inputs of a folder, in the order of their names.
-inline std::vector<std::string> corpus(const std::string& folder) {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    paths.push_back(entry.path());
+/// The bytes of a line that inputs.py has written.
+inline std::string bytes_of_line(const std::string& line) {
+  std::string bytes;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\\') {
+      bytes += line[i];
+    } else if (const char kind = line.at(++i); kind == 'x') {
+      bytes += static_cast<char>(std::stoi(line.substr(i + 1, 2), nullptr, 16));
+      i += 2;
+    } else {
+      bytes += kind == 'n' ? '\n' : kind;
+    }
   }
-  std::sort(paths.begin(), paths.end());
+  return bytes;
+}
+
+/// All inputs of an entry in the order of their names: those in `place`.txt (see inputs.py), or the
+/// files of a folder `place`.
+inline std::vector<std::string> corpus(const std::string& place) {
   std::vector<std::string> inputs;
+  if (!std::filesystem::is_directory(place)) {
+    std::ifstream file(place + ".txt");
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with("# ")) {
+        inputs.emplace_back();
+      } else {
+        inputs.back() += bytes_of_line(line);
+      }
+    }
+    return inputs;
+  }
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(place))
+    paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
   for (const auto& path : paths) {
     std::ifstream file(path, std::ios::binary);
     inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());

@@ -19,9 +19,9 @@ inline void feed(Entry entry, const std::string& bytes) {
 }
 
 /// An entry aborts where a promise is broken, so to come back is to have passed.
-inline std::size_t replay(Entry entry, const std::string& folder, std::size_t runs,
+inline std::size_t replay(Entry entry, const std::string& name, std::size_t runs,
                           std::vector<std::string> more = {}) {
-  std::vector<std::string> inputs = corpus(std::string(DDPRUN_CORPORA "/") + folder);
+  std::vector<std::string> inputs = corpus(std::string(DDPRUN_CORPORA "/") + name);
   REQUIRE(inputs.size() >= 8);
   inputs.insert(inputs.end(), more.begin(), more.end());
   for (const std::string& input : inputs) feed(entry, input);
