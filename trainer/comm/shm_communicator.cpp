@@ -7,49 +7,30 @@
 
 namespace ddprun::trainer {
 
-ShmCommunicator::ShmCommunicator(CommOptions options, ShmGroup group)
-    : options_(std::move(options)),
-      group_(std::move(group)),
-      waiter_(group_, options_.rank),
-      plan_(options_.shards, options_.world_size),
+ShmSums::ShmSums(const CommOptions& options, ShmGroup& group, ShmWaiter& waiter)
+    : options_(options),
+      group_(group),
+      waiter_(waiter),
+      plan_(options.shards, options.world_size),
       scratch_((static_cast<std::size_t>(plan_.scratch_blocks()) + 1) * SumPlan::kBlockFloats),
       started_(kStartedMax) {
   for (const PlanInput& input : plan_.inputs()) {
-    inputs_.push_back(member(input.rank).arenas[static_cast<std::size_t>(input.slot)]);
+    const Member& member = group_.members[static_cast<std::size_t>(input.rank)];
+    inputs_.push_back(member.arenas[static_cast<std::size_t>(input.slot)]);
   }
   for (Member& one : group_.members) outputs_.push_back(one.arenas[0]);
 }
 
-ShmCommunicator::~ShmCommunicator() {
-  own().left.store(1);
-  waiter_.ring();
-}
-
-CommResult ShmCommunicator::meet(Clock::time_point deadline) {
-  CommResult result = enter_barrier(deadline);
-  member(options_.rank).segment.close_fd();
-  return result;
-}
-
-std::span<float> ShmCommunicator::arena(int slot) {
-  return {member(options_.rank).arenas.at(static_cast<std::size_t>(slot)), options_.arena_floats};
-}
-
-std::size_t ShmCommunicator::shared_arena_bytes() const {
-  const Member& own = group_.members[static_cast<std::size_t>(options_.rank)];
-  return own.arenas.size() * options_.arena_floats * sizeof(float);
-}
-
-Word64& ShmCommunicator::chunk_word(Ticket ticket, int chunk) {
+Word64& ShmSums::chunk_word(Ticket ticket, int chunk) {
   const std::size_t row = static_cast<std::size_t>(options_.world_size) * kChunksPerRank;
   return group_.chunk_words[(ticket % kStartedMax) * row + static_cast<std::size_t>(chunk)];
 }
 
-void ShmCommunicator::phase(CommPhase at, int bucket) {
+void ShmSums::phase(CommPhase at, int bucket) {
   if (options_.on_phase) options_.on_phase(at, bucket);
 }
 
-Ticket ShmCommunicator::start(int bucket, Range range) {
+Ticket ShmSums::start(int bucket, Range range) {
   DDPRUN_ASSERT(range.begin <= range.end && range.end <= options_.arena_floats,
                 "a range of the arena");
   DDPRUN_ASSERT(last_started_ - complete_ < kStartedMax,
@@ -57,17 +38,17 @@ Ticket ShmCommunicator::start(int bucket, Range range) {
   phase(CommPhase::before_start, bucket);
   ++last_started_;
   started(last_started_) = {bucket, Chunks(range, options_.world_size)};
-  own().started.store(last_started_);
+  group_.members[static_cast<std::size_t>(options_.rank)].block->started.store(last_started_);
   waiter_.ring();
   phase(CommPhase::after_ready, bucket);
   return last_started_;
 }
 
-void ShmCommunicator::progress() {
+void ShmSums::progress() {
   if (own_share_ < last_started_ && !waiter_.aborted()) sum_own_share();
 }
 
-CommResult ShmCommunicator::finish(Ticket ticket, Clock::time_point deadline) {
+CommResult ShmSums::finish(Ticket ticket, Clock::time_point deadline) {
   DDPRUN_ASSERT(ticket <= last_started_, "a ticket that start() returned");
   while (true) {
     // A complete sum is done even if the group was aborted since: that it is complete is the same
@@ -80,32 +61,37 @@ CommResult ShmCommunicator::finish(Ticket ticket, Clock::time_point deadline) {
     advance_complete();
     if (complete_ >= ticket) return {};
 
-    const Ticket next = complete_ + 1;
-    const Started& sum = started(next);
-    const bool all_ready = ready_everywhere() >= next;
-    const auto is_behind = [&](int rank) {
-      if (member(rank).block->started.load() < next) return true;
-      if (!all_ready) return false;  // nothing can be claimed yet; once it can, we have work to do
-      for (int chunk = 0; chunk < sum.chunks.count; ++chunk) {
-        const ChunkWord word = ChunkWord::unpack(chunk_word(next, chunk).load());
-        if (word.ticket == next && !word.done && word.rank == rank) return true;
-      }
-      return false;
-    };
-    const char* what = all_ready ? "its part of the sum of bucket" : "the gradients of bucket";
-    CommResult result = waiter_.until_none_is_behind(is_behind, sum.bucket, what, deadline);
+    CommResult result = wait_for(complete_ + 1, deadline);
     if (!result.ok()) return result;
   }
 }
 
-Ticket ShmCommunicator::ready_everywhere() const {
+/// Until no other rank is behind with the sum, whatever else may be left to do here.
+CommResult ShmSums::wait_for(Ticket ticket, Clock::time_point deadline) {
+  const Started& sum = started(ticket);
+  const bool all_ready = ready_everywhere() >= ticket;
+  const auto is_behind = [&](int rank) {
+    const Member& member = group_.members[static_cast<std::size_t>(rank)];
+    if (member.block->started.load() < ticket) return true;
+    if (!all_ready) return false;  // nothing can be claimed yet; once it can, we have work to do
+    for (int chunk = 0; chunk < sum.chunks.count; ++chunk) {
+      const ChunkWord word = ChunkWord::unpack(chunk_word(ticket, chunk).load());
+      if (word.ticket == ticket && !word.done && word.rank == rank) return true;
+    }
+    return false;
+  };
+  const char* what = all_ready ? "its part of the sum of bucket" : "the gradients of bucket";
+  return waiter_.until_none_is_behind(is_behind, sum.bucket, what, deadline);
+}
+
+Ticket ShmSums::ready_everywhere() const {
   Ticket ready = last_started_;
   for (const Member& one : group_.members)
     ready = std::min<Ticket>(ready, one.block->started.load());
   return ready;
 }
 
-bool ShmCommunicator::all_chunks_done(Ticket ticket) {
+bool ShmSums::all_chunks_done(Ticket ticket) {
   for (int chunk = 0; chunk < started(ticket).chunks.count; ++chunk) {
     const ChunkWord word = ChunkWord::unpack(chunk_word(ticket, chunk).load());
     if (word.ticket < ticket || (word.ticket == ticket && !word.done)) return false;
@@ -113,12 +99,12 @@ bool ShmCommunicator::all_chunks_done(Ticket ticket) {
   return true;
 }
 
-void ShmCommunicator::advance_complete() {
+void ShmSums::advance_complete() {
   const Ticket ready = ready_everywhere();
   while (complete_ < ready && all_chunks_done(complete_ + 1)) ++complete_;
 }
 
-void ShmCommunicator::sum_own_share() {
+void ShmSums::sum_own_share() {
   const Ticket ready = ready_everywhere();
   for (; own_share_ < ready; ++own_share_) {
     const Ticket ticket = own_share_ + 1;
@@ -129,7 +115,7 @@ void ShmCommunicator::sum_own_share() {
   }
 }
 
-void ShmCommunicator::sum_unclaimed(Ticket up_to) {
+void ShmSums::sum_unclaimed(Ticket up_to) {
   const Ticket ready = std::min(ready_everywhere(), up_to);
   for (Ticket ticket = complete_ + 1; ticket <= ready; ++ticket) {
     // From behind: the rank that owns the share works from the front.
@@ -137,7 +123,7 @@ void ShmCommunicator::sum_unclaimed(Ticket up_to) {
   }
 }
 
-void ShmCommunicator::try_chunk(Ticket ticket, int chunk) {
+void ShmSums::try_chunk(Ticket ticket, int chunk) {
   Word64& word = chunk_word(ticket, chunk);
   std::uint64_t seen = word.load();
   const ChunkWord claim{ticket, options_.rank, false};
@@ -159,8 +145,38 @@ void ShmCommunicator::try_chunk(Ticket ticket, int chunk) {
   phase(CommPhase::after_slice, sum.bucket);
 }
 
-void ShmCommunicator::sum_range(Range range) {
+void ShmSums::sum_range(Range range) {
   plan_.sum(inputs_, outputs_, range.begin, range.end, scratch_);
+}
+
+ShmCommunicator::ShmCommunicator(CommOptions options, ShmGroup group)
+    : options_(std::move(options)),
+      group_(std::move(group)),
+      waiter_(group_, options_.rank),
+      sums_(options_, group_, waiter_) {}
+
+ShmCommunicator::~ShmCommunicator() {
+  own().left.store(1);
+  waiter_.ring();
+}
+
+CommResult ShmCommunicator::meet(Clock::time_point deadline) {
+  CommResult result = enter_barrier(deadline);
+  member(options_.rank).segment.close_fd();
+  return result;
+}
+
+std::span<float> ShmCommunicator::arena(int slot) {
+  return {member(options_.rank).arenas.at(static_cast<std::size_t>(slot)), options_.arena_floats};
+}
+
+std::size_t ShmCommunicator::shared_arena_bytes() const {
+  const Member& own = group_.members[static_cast<std::size_t>(options_.rank)];
+  return own.arenas.size() * options_.arena_floats * sizeof(float);
+}
+
+void ShmCommunicator::phase(CommPhase at) {
+  if (options_.on_phase) options_.on_phase(at, -1);
 }
 
 void ShmCommunicator::abort(const std::string& reason) {
