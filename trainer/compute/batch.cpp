@@ -127,4 +127,53 @@ void check_batch(const Graph& graph, const Batch& batch, int most) {
   }
 }
 
+PassInputs::PassInputs(const Graph& graph, Device& device, int batch, Storage storage)
+    : graph_(graph), device_(device), batch_(static_cast<std::size_t>(batch)), storage_(storage) {}
+
+std::size_t PassInputs::targets_bytes() const { return batch_ * target_bytes(graph_); }
+
+/// Token ids and lengths.
+std::size_t PassInputs::text_bytes() const {
+  const auto positions = static_cast<std::size_t>(graph_.text().positions);
+  return positions == 0 ? 0 : batch_ * (positions + 1) * sizeof(std::int32_t);
+}
+
+std::size_t PassInputs::bytes_needed() const {
+  return targets_bytes() + text_bytes() + sizeof(std::int32_t);
+}
+
+Inputs PassInputs::fill(const Batch& batch, int shard, std::span<std::byte> images, Pass& pass) {
+  if (targets_.bytes() == 0) targets_ = device_.allocate(targets_bytes());
+  if (texts_.bytes() == 0) texts_ = device_.allocate(text_bytes());
+  if (shard_.bytes() == 0) shard_ = device_.allocate(sizeof(std::int32_t));
+  number_ = shard;
+  pass.shard = shard_.as<std::int32_t>().data();
+  pass.count = static_cast<int>(sample_count(graph_, batch));
+  Inputs inputs{.values = {{std::as_bytes(std::span(&number_, 1)), shard_.as<std::byte>()}},
+                .images = {}};
+  add_targets(graph_, batch, targets_, pass, inputs);
+  if (graph_.text().positions > 0) {
+    add_texts(batch, pass, inputs);
+  } else if (const InputImages pixels = batch.pixel_images(); pixels.bytes() > 0) {
+    inputs.images = pixels;
+    inputs.images.storage = storage_;
+    inputs.images.to = images;
+  } else {
+    device_.copy_in(storage_, batch.images, images.data());
+    device_.clear(images.subspan(batch.images.size() * bytes_of(storage_)));
+  }
+  return inputs;
+}
+
+void PassInputs::add_texts(const Batch& batch, Pass& pass, Inputs& inputs) {
+  const std::span<std::int32_t> lengths = texts_.as<std::int32_t>().first(batch_);
+  const std::span<std::int32_t> tokens = texts_.as<std::int32_t>().subspan(
+      batch_, batch.lengths.size() * static_cast<std::size_t>(batch.width));
+  inputs.values.push_back({std::as_bytes(batch.lengths), std::as_writable_bytes(lengths)});
+  inputs.values.push_back(
+      {std::as_bytes(batch.tokens), std::as_writable_bytes(tokens), batch.stored_tokens});
+  pass.tokens = tokens.data();
+  pass.lengths = lengths.data();
+}
+
 }  // namespace ddprun::trainer

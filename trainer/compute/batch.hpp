@@ -73,4 +73,33 @@ std::size_t sample_count(const Graph& graph, const Batch& batch);
 /// are a mistake of the caller: std::logic_error.
 void check_batch(const Graph& graph, const Batch& batch, int most);
 
+/// What the passes of an executor are fed, in the device's memory: labels or masks, token ids and
+/// lengths, the shard's number. Images go where the caller has room for them.
+class PassInputs {
+ public:
+  /// For at most `batch` samples. Graph and device outlive it.
+  PassInputs(const Graph& graph, Device& device, int batch, Storage storage);
+
+  /// Bytes of the device's memory that it takes from the first pass on.
+  [[nodiscard]] std::size_t bytes_needed() const;
+  /// Points `pass` to the memory, and gives what the device is to be fed of `batch`, until the next
+  /// call. `images`: room for those of all samples of the pass. Images that are floats are copied
+  /// there at once, and what is missing is cleared.
+  Inputs fill(const Batch& batch, int shard, std::span<std::byte> images, Pass& pass);
+
+ private:
+  [[nodiscard]] std::size_t targets_bytes() const;
+  [[nodiscard]] std::size_t text_bytes() const;
+  void add_texts(const Batch& batch, Pass& pass, Inputs& inputs);
+
+  const Graph& graph_;
+  Device& device_;
+  std::size_t batch_;
+  Storage storage_;
+  DeviceMemory targets_;  // labels or masks
+  DeviceMemory texts_;    // token ids, then lengths
+  DeviceMemory shard_;    // its number
+  std::int32_t number_ = 0;
+};
+
 }  // namespace ddprun::trainer

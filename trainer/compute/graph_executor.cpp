@@ -40,29 +40,19 @@ GraphExecutor::GraphExecutor(const Graph& graph, Device& device, Settings settin
     : graph_(graph),
       device_(device),
       settings_(settings),
-      storage_(device.storage(settings.precision)) {
+      storage_(device.storage(settings.precision)),
+      inputs_(graph, device, settings.batch, storage_) {
   if (settings.batch < 1) throw DataError("a shard needs at least one sample");
   device_.use_threads(settings_.threads);
 }
 
 GraphExecutor::~GraphExecutor() = default;
 
-std::size_t GraphExecutor::targets_bytes() const {
-  return static_cast<std::size_t>(settings_.batch) * target_bytes(graph_);
-}
-
-/// Token ids and lengths.
-std::size_t GraphExecutor::text_bytes() const {
-  const auto positions = static_cast<std::size_t>(graph_.text().positions);
-  if (positions == 0) return 0;
-  return static_cast<std::size_t>(settings_.batch) * (positions + 1) * sizeof(std::int32_t);
-}
-
 std::size_t GraphExecutor::bytes_needed(int train_batch, int width) {
   const Key training{.batch = train_batch, .width = width, .trains = true};
   const Key evaluation{.batch = settings_.batch, .width = width, .trains = false};
   return std::max(prepared(training).plan.bytes, prepared(evaluation).plan.bytes) +
-         targets_bytes() + text_bytes() + sizeof(std::int32_t);
+         inputs_.bytes_needed();
 }
 
 std::byte* GraphExecutor::at(std::size_t offset) const {
@@ -145,37 +135,17 @@ void GraphExecutor::begin_pass(const Batch& batch, const Weights& weights, Key k
     repeated_.clear();  // they have the old addresses
     memory_ = device_.allocate(current_->plan.bytes);
   }
-  if (targets_.bytes() == 0) targets_ = device_.allocate(targets_bytes());
-  if (texts_.bytes() == 0) texts_ = device_.allocate(text_bytes());
   weights_ = weights;
   for (std::size_t i = 0; i < current_->nodes.size(); ++i) point_to(i, *current_);
-  if (shard_.bytes() == 0) shard_ = device_.allocate(sizeof(std::int32_t));
   feed(batch, shard);
 }
 
 void GraphExecutor::feed(const Batch& batch, int shard) {
-  pass_.shard = shard_.as<std::int32_t>().data();
-  pass_.count = static_cast<int>(sample_count(graph_, batch));
-  const std::int32_t number = shard;
-  Inputs inputs{.values = {{std::as_bytes(std::span(&number, 1)), shard_.as<std::byte>()}},
-                .images = {}};
-  add_targets(graph_, batch, targets_, pass_, inputs);
-  if (graph_.text().positions > 0) {
-    add_texts(batch, inputs.values);
-  } else if (const InputImages images = batch.pixel_images(); images.bytes() > 0) {
-    inputs.images = images;
-    inputs.images.storage = storage_;
-    inputs.images.to = {at(current_->plan.layers.front().output), image_bytes()};
-  } else {
-    copy_floats(batch.images);
-  }
+  const std::size_t image_bytes = static_cast<std::size_t>(current_->batch) *
+                                  graph_.layers().front().output.count() * bytes_of(storage_);
+  const Inputs inputs =
+      inputs_.fill(batch, shard, {at(current_->plan.layers.front().output), image_bytes}, pass_);
   in_layer(graph_, 0, "inputs", [&] { device_.feed(inputs); });
-}
-
-/// Bytes of the images of all samples of the pass, with those that are missing.
-std::size_t GraphExecutor::image_bytes() const {
-  return static_cast<std::size_t>(current_->batch) * graph_.layers().front().output.count() *
-         bytes_of(storage_);
 }
 
 void GraphExecutor::forward() {
@@ -184,25 +154,6 @@ void GraphExecutor::forward() {
     if (!node.operation || is_loss(node.layer->kind)) continue;
     in_layer(graph_, i, "forward", [&] { node.operation->forward(node.tensors, pass_); });
   }
-}
-
-void GraphExecutor::add_texts(const Batch& batch, std::vector<InputValues>& values) {
-  const auto samples = static_cast<std::size_t>(settings_.batch);
-  const std::span<std::int32_t> lengths = texts_.as<std::int32_t>().first(samples);
-  const std::span<std::int32_t> tokens = texts_.as<std::int32_t>().subspan(
-      samples, batch.lengths.size() * static_cast<std::size_t>(batch.width));
-  values.push_back({std::as_bytes(batch.lengths), std::as_writable_bytes(lengths)});
-  values.push_back(
-      {std::as_bytes(batch.tokens), std::as_writable_bytes(tokens), batch.stored_tokens});
-  pass_.tokens = tokens.data();
-  pass_.lengths = lengths.data();
-}
-
-void GraphExecutor::copy_floats(std::span<const float> images) {
-  std::byte* const to = at(current_->plan.layers.front().output);
-  const std::size_t filled = images.size() * bytes_of(storage_);
-  device_.copy_in(storage_, images, to);
-  device_.clear({to + filled, image_bytes() - filled});
 }
 
 void GraphExecutor::begin(const Batch& batch, const Weights& weights, const ShardId& shard) {

@@ -135,9 +135,6 @@ class GraphExecutor {
   };
   struct RepeatedPass;
 
-  [[nodiscard]] std::size_t targets_bytes() const;
-  [[nodiscard]] std::size_t text_bytes() const;
-  [[nodiscard]] std::size_t image_bytes() const;
   [[nodiscard]] Key key_of(const Batch& batch) const;
   Prepared& prepared(Key key);
   RepeatedPass& repeated(const RepeatedKey& key);
@@ -148,8 +145,6 @@ class GraphExecutor {
   void backward(std::size_t first, std::size_t end, const GradientArena& arena,
                 const std::function<void(std::size_t)>& final_up_to);
   void feed(const Batch& batch, int shard);
-  void add_texts(const Batch& batch, std::vector<InputValues>& values);
-  void copy_floats(std::span<const float> images);
   void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);
   [[nodiscard]] const Parameter& parameter(int index) const;
   void point_to(std::size_t layer, Prepared& prepared);
@@ -164,9 +159,7 @@ class GraphExecutor {
   std::map<RepeatedKey, std::unique_ptr<RepeatedPass>> repeated_;
   std::unique_ptr<RepeatedPass> further_;  // beyond kRepeatedMax
   DeviceMemory memory_;                    // of the largest plan; the others are views of it
-  DeviceMemory targets_;                   // labels or masks
-  DeviceMemory texts_;                     // token ids, then lengths
-  DeviceMemory shard_;                     // its number
+  PassInputs inputs_;
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
   Prepared* current_ = nullptr;  // of the pass under way
   Weights weights_;
