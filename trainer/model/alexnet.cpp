@@ -7,7 +7,7 @@ namespace ddprun::trainer {
 Graph alexnet(ImageShape image, int classes, double dropout) {
   const Window pool{.size = 3, .stride = 2};
   const Window same{.size = 3, .stride = 1, .padding = 1};
-  Graph graph(image);
+  GraphBuilder graph(image);
   int at = 0;
   const auto convolution = [&](const char* name, int channels, const Window& window) {
     at = graph.relu(graph.convolution(name, at, channels, window));
@@ -24,8 +24,7 @@ Graph alexnet(ImageShape image, int classes, double dropout) {
   at = graph.relu(graph.linear("classifier.1", graph.dropout(at, dropout), 4096));
   at = graph.relu(graph.linear("classifier.4", graph.dropout(at, dropout), 4096));
   graph.softmax_cross_entropy(graph.linear("classifier.6", at, classes));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 }  // namespace ddprun::trainer

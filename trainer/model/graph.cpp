@@ -5,167 +5,38 @@
 #include <utility>
 
 #include "base/rounded_up.hpp"
-#include "trainer/error.hpp"
 
 namespace ddprun::trainer {
-
-std::string to_string(ImageShape shape) {
-  return std::to_string(shape.height) + "x" + std::to_string(shape.width) + "x" +
-         std::to_string(shape.channels);
-}
-
 namespace {
 
 constexpr std::size_t kParameterAlignment = 16;  // floats: 64 bytes
 
-int slide(int length, const Window& window, const char* what) {
-  const int room = length + 2 * window.padding - window.size;
-  if (room < 0) {
-    throw ImagesTooSmall(std::string("a ") + what + " of size " + std::to_string(window.size) +
-                         " meets " + std::to_string(length) + " pixels");
+/// Appends the parameters of layers to an arena.
+class Placing {
+ public:
+  Placing(const std::vector<Layer>& layers, std::vector<Parameter>& parameters)
+      : layers_(layers), parameters_(parameters) {}
+  /// The parameters of one layer.
+  void place_all(Layer& one);
+  [[nodiscard]] std::size_t arena_size() const { return arena_size_; }
+
+ private:
+  void place(Layer& layer, const char* suffix, std::vector<std::int64_t> shape,
+             ParameterLayout layout, bool decay, InitialValues initial,
+             ParameterRole role = ParameterRole::weight);
+  void place_batch_norm(Layer& one);
+  void place_text_parameters(Layer& one);
+  [[nodiscard]] const ActivationShape& output_of(int layer) const {
+    return layers_.at(static_cast<std::size_t>(layer)).output;
   }
-  return room / window.stride + 1;
-}
 
-}  // namespace
+  const std::vector<Layer>& layers_;
+  std::vector<Parameter>& parameters_;
+  std::size_t arena_size_ = 0;
+};
 
-Graph::Graph(ImageShape image) {
-  if (image.height < 1 || image.width < 1 || image.channels < 1) {
-    throw DataError("an image needs at least one row, column and channel");
-  }
-  append({.kind = layer::Images{}, .output = {image.height, image.width, image.channels}});
-}
-
-int Graph::append(Layer layer) {
-  layers_.push_back(std::move(layer));
-  return static_cast<int>(layers_.size()) - 1;
-}
-
-const ActivationShape& Graph::output_of(int layer) const {
-  return layers_.at(static_cast<std::size_t>(layer)).output;
-}
-
-int Graph::convolution(const std::string& name, int from, int channels, layer::Convolution kind) {
-  const ActivationShape& in = output_of(from);
-  return append({.kind = kind,
-                 .name = name,
-                 .inputs = {from},
-                 .output = {slide(in.height, kind.window, "convolution"),
-                            slide(in.width, kind.window, "convolution"), channels}});
-}
-
-int Graph::transposed_convolution(const std::string& name, int from, int channels,
-                                  layer::TransposedConvolution kind) {
-  const ActivationShape& in = output_of(from);
-  const auto enlarged = [&](int length) {
-    return (length - 1) * kind.window.stride - 2 * kind.window.padding + kind.window.size +
-           kind.output_padding;
-  };
-  if (enlarged(1) < 1) throw std::logic_error(name + " has more padding than its window fills");
-  return append({.kind = kind,
-                 .name = name,
-                 .inputs = {from},
-                 .output = {enlarged(in.height), enlarged(in.width), channels}});
-}
-
-int Graph::linear(const std::string& name, int from, int features, layer::Linear kind) {
-  const Layer& input = layer(from);
-  const ActivationShape& in = input.output;
-  if (!input.has_tokens && (in.height != 1 || in.width != 1))
-    throw std::logic_error(name + " needs a flatten before it");
-  return append({.kind = kind,
-                 .name = name,
-                 .inputs = {from},
-                 .output = {in.height, in.width, features},
-                 .has_tokens = input.has_tokens});
-}
-
-int Graph::relu(int from) {
-  return append({.kind = layer::Relu{}, .inputs = {from}, .output = output_of(from)});
-}
-
-int Graph::pool(LayerKind kind, int from, const Window& window) {
-  const ActivationShape& in = output_of(from);
-  return append({.kind = kind,
-                 .inputs = {from},
-                 .output = {slide(in.height, window, "pooling window"),
-                            slide(in.width, window, "pooling window"), in.channels}});
-}
-
-int Graph::max_pool(int from, Window window) { return pool(layer::MaxPool{window}, from, window); }
-
-int Graph::average_pool(int from, Window window) {
-  return pool(layer::AveragePool{window}, from, window);
-}
-
-int Graph::adaptive_average_pool(int from, int height, int width) {
-  return append({.kind = layer::AdaptiveAveragePool{},
-                 .inputs = {from},
-                 .output = {height, width, output_of(from).channels}});
-}
-
-int Graph::batch_norm(const std::string& name, int from, bool relu) {
-  return append(
-      {.kind = layer::BatchNorm{relu}, .name = name, .inputs = {from}, .output = output_of(from)});
-}
-
-int Graph::dropout(int from, double probability, bool whole_channels) {
-  if (probability == 0) return from;
-  const Layer& input = layer(from);
-  return append({.kind = layer::Dropout{.probability = probability,
-                                        .whole_channels = whole_channels,
-                                        .number = dropouts_++,
-                                        .sample_stride = input.output.count()},
-                 .inputs = {from},
-                 .output = input.output,
-                 .has_tokens = input.has_tokens});
-}
-
-int Graph::flatten(int from) {
-  return append({.kind = layer::Flatten{},
-                 .inputs = {from},
-                 .output = {1, 1, static_cast<int>(output_of(from).count())}});
-}
-
-int Graph::add(int a, int b) {
-  if (output_of(a) != output_of(b)) throw std::logic_error("add needs two inputs of one shape");
-  return append({.kind = layer::Add{},
-                 .inputs = {a, b},
-                 .output = output_of(a),
-                 .has_tokens = layer(a).has_tokens});
-}
-
-int Graph::concat(int a, int b) {
-  const ActivationShape& first = output_of(a);
-  const ActivationShape& second = output_of(b);
-  if (first.height != second.height || first.width != second.width)
-    throw std::logic_error("concat needs two inputs of one height and width");
-  return append({.kind = layer::Concat{},
-                 .inputs = {a, b},
-                 .output = {first.height, first.width, first.channels + second.channels}});
-}
-
-int Graph::upsample(int from) {
-  const ActivationShape& in = output_of(from);
-  return append({.kind = layer::Upsample{},
-                 .inputs = {from},
-                 .output = {2 * in.height, 2 * in.width, in.channels}});
-}
-
-int Graph::softmax_cross_entropy(int logits) {
-  return append({.kind = layer::SoftmaxCrossEntropy{}, .inputs = {logits}, .output = {0, 0, 0}});
-}
-
-int Graph::binary_cross_entropy(int logits, double positive_weight) {
-  if (output_of(logits).channels != 1)
-    throw std::logic_error("binary cross-entropy needs one logit a pixel");
-  return append({.kind = layer::BinaryCrossEntropy{positive_weight},
-                 .inputs = {logits},
-                 .output = {0, 0, 0}});
-}
-
-void Graph::place(Layer& layer, const char* suffix, std::vector<std::int64_t> shape,
-                  ParameterLayout layout, bool decay, InitialValues initial, ParameterRole role) {
+void Placing::place(Layer& layer, const char* suffix, std::vector<std::int64_t> shape,
+                    ParameterLayout layout, bool decay, InitialValues initial, ParameterRole role) {
   Parameter parameter{.name = layer.name + suffix,
                       .shape = std::move(shape),
                       .layout = layout,
@@ -182,7 +53,7 @@ void Graph::place(Layer& layer, const char* suffix, std::vector<std::int64_t> sh
   parameters_.push_back(std::move(parameter));
 }
 
-void Graph::place_parameters(Layer& one) {
+void Placing::place_all(Layer& one) {
   const std::int64_t outputs = one.output.channels;
   const std::int64_t inputs = output_of(one.inputs.at(0)).channels;
   // PyTorch's default: what kaiming_uniform(a = sqrt(5)) comes to, for the bias too.
@@ -224,7 +95,7 @@ void Graph::place_parameters(Layer& one) {
   }
 }
 
-void Graph::place_batch_norm(Layer& one) {
+void Placing::place_batch_norm(Layer& one) {
   const auto put = [&](const char* suffix, double value, ParameterRole role) {
     place(one, suffix, {one.output.channels}, ParameterLayout::as_pytorch, false,
           {InitialValues::Kind::constant, value}, role);
@@ -235,12 +106,58 @@ void Graph::place_batch_norm(Layer& one) {
   put(".running_var", 1, ParameterRole::statistic);
 }
 
-void Graph::finish() {
-  if (!is_loss(layers_.back().kind))
-    throw std::logic_error("the last layer of a graph is the loss");
-  for (auto one = layers_.rbegin(); one != layers_.rend(); ++one) {
-    if (!one->name.empty()) place_parameters(*one);
+void Placing::place_text_parameters(Layer& one) {
+  const std::int64_t channels = one.output.channels;
+  const auto normal = [](double deviation) {
+    return InitialValues{InitialValues::Kind::normal, deviation};
+  };
+  const auto constant = [](double value) {
+    return InitialValues{InitialValues::Kind::constant, value};
+  };
+  const auto put = [&](const char* suffix, std::vector<std::int64_t> shape, bool decay,
+                       InitialValues initial) {
+    place(one, suffix, std::move(shape), ParameterLayout::as_pytorch, decay, initial);
+  };
+  if (const auto* embedding = std::get_if<layer::Embedding>(&one.kind)) {
+    const InitialValues initial = normal(embedding->normal_deviation);
+    put(".word_embeddings.weight", {embedding->vocabulary, channels}, true, initial);
+    put(".position_embeddings.weight", {embedding->positions, channels}, true, initial);
+    put(".token_type_embeddings.weight", {1, channels}, true, initial);
+  } else if (const auto* projection = std::get_if<layer::AttentionProjection>(&one.kind)) {
+    const std::int64_t inputs = output_of(one.inputs.at(0)).channels;
+    for (const char* suffix : {".query.weight", ".key.weight", ".value.weight"})
+      put(suffix, {channels / 3, inputs}, true, normal(projection->normal_deviation));
+    for (const char* suffix : {".query.bias", ".key.bias", ".value.bias"})
+      put(suffix, {channels / 3}, false, constant(0));
+  } else if (std::holds_alternative<layer::LayerNorm>(one.kind)) {
+    put(".weight", {channels}, false, constant(1));
+    put(".bias", {channels}, false, constant(0));
   }
+}
+
+}  // namespace
+
+std::string to_string(ImageShape shape) {
+  return std::to_string(shape.height) + "x" + std::to_string(shape.width) + "x" +
+         std::to_string(shape.channels);
+}
+
+void Graph::place_parameters() {
+  Placing placing(layers_, parameters_);
+  for (auto one = layers_.rbegin(); one != layers_.rend(); ++one) {
+    if (!one->name.empty()) placing.place_all(*one);
+  }
+  arena_size_ = placing.arena_size();
+}
+
+Graph Graph::at_length(int tokens) const {
+  Graph graph = *this;
+  if (text_.positions == 0) return graph;
+  if (tokens < 1 || tokens > text_.positions)
+    throw std::logic_error("a length beyond the positions");
+  for (Layer& layer : graph.layers_)
+    if (layer.has_tokens) layer.output.width = tokens;
+  return graph;
 }
 
 void Graph::begin_normal(double deviation) {

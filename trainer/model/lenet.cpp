@@ -11,7 +11,7 @@ namespace ddprun::trainer {
 Graph lenet(ImageShape image, int classes) {
   const Window keep{.size = 5, .stride = 1, .padding = 2};
   const Window halve{.size = 2, .stride = 2, .padding = 0};
-  Graph graph(image);
+  GraphBuilder graph(image);
   int at = 0;
   at = graph.relu(graph.max_pool(graph.convolution("conv1", at, 16, keep), halve));
   at = graph.relu(graph.max_pool(graph.convolution("conv2", at, 32, keep), halve));
@@ -19,8 +19,7 @@ Graph lenet(ImageShape image, int classes) {
   at = graph.relu(graph.linear("fc1", at, 120));
   at = graph.relu(graph.linear("fc2", at, 84));
   graph.softmax_cross_entropy(graph.linear("fc3", at, classes));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 }  // namespace ddprun::trainer

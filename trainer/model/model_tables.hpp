@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "trainer/model/graph.hpp"
+#include "trainer/model/graph_builder.hpp"
 
 namespace ddprun::trainer {
 
@@ -81,7 +81,7 @@ layer::Convolution residual_convolution(int size, int stride);
 /// layer1 to layer4: stage s has blocks[s] blocks of 64 * 2^s channels (times four for
 /// bottlenecks), and each stage but the first halves height and width. Gives the last layer of each
 /// stage.
-std::array<int, 4> residual_stages(Graph& graph, int from, ResidualBlock kind,
+std::array<int, 4> residual_stages(GraphBuilder& graph, int from, ResidualBlock kind,
                                    const std::array<int, 4>& blocks);
 
 inline constexpr Window kUnetConvolution{.size = 3, .stride = 1, .padding = 1};
@@ -90,12 +90,12 @@ inline constexpr int kUnetFilters = 32;
 inline constexpr Window kUnetPool{.size = 2, .stride = 2, .padding = 0};
 
 /// 3x3 with a ReLU and PyTorch's default initial values.
-int unet_convolution(Graph& graph, const std::string& name, int from, int channels);
+int unet_convolution(GraphBuilder& graph, const std::string& name, int from, int channels);
 
 /// Twice the height and the width: bilinear and two convolutions (NAME.block.1.conv to `middle`
 /// channels, NAME.block.2.conv), or a convolution and a transposed one (NAME.block.0.conv,
 /// NAME.block.1).
-int unet_block(Graph& graph, Decoder decoder, const std::string& name, int from, int middle,
+int unet_block(GraphBuilder& graph, Decoder decoder, const std::string& name, int from, int middle,
                int channels);
 
 /// Throws DataError, which names the size that fits, where a side is no multiple of `divisor`.

@@ -12,7 +12,7 @@ constexpr int kExpansion = 4;  // of a bottleneck's channels
 /// One residual block; `channels` is what it begins with.
 class BlockBuilder {
  public:
-  BlockBuilder(Graph& graph, std::string name) : graph_(graph), name_(std::move(name)) {}
+  BlockBuilder(GraphBuilder& graph, std::string name) : graph_(graph), name_(std::move(name)) {}
 
   int basic(int from, int channels, int stride) {
     int at = convolve("1", from, channels, 3, stride, true);
@@ -44,7 +44,7 @@ class BlockBuilder {
     return graph_.relu(graph_.add(at, shortcut));
   }
 
-  Graph& graph_;
+  GraphBuilder& graph_;
   std::string name_;
 };
 
@@ -56,7 +56,7 @@ layer::Convolution residual_convolution(int size, int stride) {
           .he_initial = true};
 }
 
-std::array<int, 4> residual_stages(Graph& graph, int from, ResidualBlock kind,
+std::array<int, 4> residual_stages(GraphBuilder& graph, int from, ResidualBlock kind,
                                    const std::array<int, 4>& blocks) {
   std::array<int, 4> ends{};
   int at = from;
@@ -75,7 +75,7 @@ std::array<int, 4> residual_stages(Graph& graph, int from, ResidualBlock kind,
 }
 
 Graph resnet18(ImageShape image, int classes, Stem stem) {
-  Graph graph(image);
+  GraphBuilder graph(image);
   const bool is_small = stem == Stem::small;
   int at = graph.convolution("conv1", 0, 64,
                              is_small ? residual_convolution(3, 1) : residual_convolution(7, 2));
@@ -84,8 +84,7 @@ Graph resnet18(ImageShape image, int classes, Stem stem) {
   at = residual_stages(graph, at, ResidualBlock::basic, {2, 2, 2, 2}).back();
   at = graph.flatten(graph.adaptive_average_pool(at, 1, 1));
   graph.softmax_cross_entropy(graph.linear("fc", at, classes));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 }  // namespace ddprun::trainer

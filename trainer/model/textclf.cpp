@@ -28,7 +28,7 @@ Sizes sizes_of(TextSize size) {
 
 /// The head reads each text's first token alone, so behind the last layer's attention nothing else
 /// is computed.
-int encoder_layer(Graph& graph, const std::string& name, int from, const Sizes& sizes,
+int encoder_layer(GraphBuilder& graph, const std::string& name, int from, const Sizes& sizes,
                   double dropout, bool is_last) {
   int at = graph.attention_projection(name + ".attention.self", from, sizes.channels);
   at = graph.attention(at, sizes.heads, dropout, is_last);
@@ -49,7 +49,7 @@ TextShape textclf_shape(TextSize size, int vocabulary) {
 
 Graph textclf(TextSize size, int vocabulary, int classes, double dropout) {
   const Sizes sizes = sizes_of(size);
-  Graph graph(textclf_shape(size, vocabulary));
+  GraphBuilder graph(textclf_shape(size, vocabulary));
   int at = graph.embedding("roberta.embeddings", 0, sizes.channels);
   at = graph.dropout(graph.layer_norm("roberta.embeddings.LayerNorm", at), dropout);
   for (int i = 0; i < sizes.layers; ++i)
@@ -58,8 +58,7 @@ Graph textclf(TextSize size, int vocabulary, int classes, double dropout) {
   at = graph.linear("classifier.dense", graph.dropout(at, dropout), sizes.channels, kLinear);
   at = graph.dropout(graph.tanh(at), dropout);
   graph.softmax_cross_entropy(graph.linear("classifier.out_proj", at, classes, kLinear));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 }  // namespace ddprun::trainer

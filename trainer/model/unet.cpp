@@ -16,7 +16,7 @@ constexpr int kUnet16Divisor = 32;  // five times halved, and doubled again
 
 /// torchvision's VGG16: the last layer of each stage before its pooling. Numbers count its modules,
 /// ReLUs and poolings included.
-std::vector<int> vgg16_stages(Graph& graph) {
+std::vector<int> vgg16_stages(GraphBuilder& graph) {
   struct Stage {
     int convolutions, channels;
   };
@@ -52,11 +52,11 @@ Encoder encoder_of(ResnetDepth depth) {
 
 }  // namespace
 
-int unet_convolution(Graph& graph, const std::string& name, int from, int channels) {
+int unet_convolution(GraphBuilder& graph, const std::string& name, int from, int channels) {
   return graph.relu(graph.convolution(name, from, channels, kUnetConvolution));
 }
 
-int unet_block(Graph& graph, Decoder decoder, const std::string& name, int from, int middle,
+int unet_block(GraphBuilder& graph, Decoder decoder, const std::string& name, int from, int middle,
                int channels) {
   if (decoder == Decoder::deconv) {
     const int at = unet_convolution(graph, name + ".block.0.conv", from, middle);
@@ -78,7 +78,7 @@ void check_unet_sides(ImageShape image, int divisor, const std::string& model) {
 
 Graph unet16(ImageShape image, Decoder decoder, double positive_weight) {
   check_unet_sides(image, kUnet16Divisor, "unet16");
-  Graph graph(image);
+  GraphBuilder graph(image);
   const std::vector<int> stages = vgg16_stages(graph);
   const auto block = [&](const char* name, int from, int middle, int channels) {
     return unet_block(graph, decoder, name, from, middle * kUnetFilters, channels * kUnetFilters);
@@ -90,15 +90,14 @@ Graph unet16(ImageShape image, Decoder decoder, double positive_weight) {
   at = block("dec2", graph.concat(at, stages[1]), 4, 1);
   at = unet_convolution(graph, "dec1.conv", graph.concat(at, stages[0]), kUnetFilters);
   graph.binary_cross_entropy(graph.convolution("final", at, 1, Window{}), positive_weight);
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 Graph unet_resnet(ImageShape image, ResnetDepth depth, Decoder decoder, double dropout,
                   double positive_weight) {
   const Encoder encoder = encoder_of(depth);
   check_unet_sides(image, kUnetResnetDivisor, encoder.model);
-  Graph graph(image);
+  GraphBuilder graph(image);
   int at = graph.convolution("conv1", 0, 64, residual_convolution(7, 2));
   at = graph.max_pool(graph.batch_norm("bn1", at, true), kUnetPool);
   const std::array<int, 4> stages = residual_stages(graph, at, encoder.kind, encoder.blocks);
@@ -114,8 +113,7 @@ Graph unet_resnet(ImageShape image, ResnetDepth depth, Decoder decoder, double d
   at = unet_convolution(graph, "dec0.conv", at, kUnetFilters);
   at = graph.dropout(at, dropout, true);
   graph.binary_cross_entropy(graph.convolution("final", at, 1, Window{}), positive_weight);
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 }  // namespace ddprun::trainer

@@ -8,6 +8,7 @@
 #include "tests/support/temp_dir.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/host/host_device.hpp"
+#include "trainer/model/graph_builder.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -16,10 +17,9 @@ using Catch::Matchers::Contains;
 
 /// Two weights and a bias of two outputs: 32 floats.
 Graph one_layer() {
-  Graph graph({1, 1, 1});
+  GraphBuilder graph({1, 1, 1});
   graph.softmax_cross_entropy(graph.linear("a", 0, 2));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 struct Keeping {

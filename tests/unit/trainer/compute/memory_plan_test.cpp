@@ -1,4 +1,5 @@
 #include "trainer/compute/memory_plan.hpp"
+#include "trainer/model/graph_builder.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -19,13 +20,12 @@ MemoryPlan plan_of(const Graph& graph, int batch, bool trains) {
 
 /// Five convolutions, one after the other, each with a ReLU.
 Graph chain(int convolutions = 5) {
-  Graph graph({8, 8, 4});
+  GraphBuilder graph({8, 8, 4});
   int at = 0;
   for (int i = 0; i < convolutions; ++i)
     at = graph.relu(graph.convolution("conv" + std::to_string(i), at, 4, kSame));
   graph.softmax_cross_entropy(graph.linear("head", graph.flatten(at), 10));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 constexpr std::size_t kLayerBytes = 8 * 8 * 4 * sizeof(float);
@@ -76,12 +76,12 @@ TEST_CASE("a ReLU works in place, and its gradient too") {
 
 TEST_CASE("what backward reads of its input is not overwritten by a ReLU") {
   // The convolution in the middle reads its input in backward; so does the ReLU its output.
-  Graph graph({8, 8, 4});
-  const int first = graph.convolution("first", 0, 4, kSame);
-  const int second = graph.convolution("second", first, 4, kSame);
-  const int both = graph.add(graph.relu(first), second);  // two readers
-  graph.softmax_cross_entropy(graph.linear("head", graph.flatten(both), 10));
-  graph.finish();
+  GraphBuilder builder({8, 8, 4});
+  const int first = builder.convolution("first", 0, 4, kSame);
+  const int second = builder.convolution("second", first, 4, kSame);
+  const int both = builder.add(builder.relu(first), second);  // two readers
+  builder.softmax_cross_entropy(builder.linear("head", builder.flatten(both), 10));
+  const Graph graph = builder.finish();
   const MemoryPlan plan = plan_of(graph, 1, true);
   const auto relu = static_cast<std::size_t>(second) + 1;
   CHECK(plan.layers[relu].output != plan.layers[static_cast<std::size_t>(first)].output);
@@ -128,12 +128,12 @@ TEST_CASE("one workspace serves all operations, behind the values") {
 }
 
 TEST_CASE("an activation with several readers gets the sum of their gradients") {
-  Graph graph({4, 4, 2});
-  const int stem = graph.convolution("stem", 0, 2, kSame);
-  const int branch = graph.convolution("branch", graph.relu(stem), 2, kSame);
-  const int sum = graph.add(branch, stem);
-  graph.softmax_cross_entropy(graph.linear("head", graph.flatten(sum), 3));
-  graph.finish();
+  GraphBuilder builder({4, 4, 2});
+  const int stem = builder.convolution("stem", 0, 2, kSame);
+  const int branch = builder.convolution("branch", builder.relu(stem), 2, kSame);
+  const int sum = builder.add(branch, stem);
+  builder.softmax_cross_entropy(builder.linear("head", builder.flatten(sum), 3));
+  const Graph graph = builder.finish();
   const auto uses = gradient_uses(graph);
   CHECK(uses[static_cast<std::size_t>(stem)] == std::vector{GradientUse::none});  // the images
   CHECK(uses[static_cast<std::size_t>(sum)] ==

@@ -11,7 +11,7 @@
 #include "trainer/compute/initialize.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/error.hpp"
-#include "trainer/model/graph.hpp"
+#include "trainer/model/graph_builder.hpp"
 #include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
@@ -20,7 +20,7 @@ namespace {
 /// A small net with a residual connection, so that one activation has two readers, and both kinds
 /// of pooling.
 Graph residual_net() {
-  Graph graph({6, 6, 2});
+  GraphBuilder graph({6, 6, 2});
   const int stem = graph.convolution("stem", 0, 4, {.size = 3, .stride = 1, .padding = 1});
   const int branch =
       graph.convolution("branch", graph.relu(stem), 4, {.size = 3, .stride = 1, .padding = 1});
@@ -28,8 +28,7 @@ Graph residual_net() {
   const int pooled = graph.average_pool(sum, {.size = 2, .stride = 2, .padding = 0});
   const int both = graph.add(graph.max_pool(sum, {.size = 2, .stride = 2, .padding = 0}), pooled);
   graph.softmax_cross_entropy(graph.linear("head", graph.flatten(both), 3));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 struct Trained {

@@ -9,6 +9,7 @@
 #include "trainer/compute/initialize.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/error.hpp"
+#include "trainer/model/graph_builder.hpp"
 #include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
@@ -18,7 +19,7 @@ constexpr int kVocabulary = 30;
 
 /// One encoder layer over all tokens and one over the first, as textclf has them, but small.
 Graph small_net(double dropout) {
-  Graph graph(TextShape{.vocabulary = kVocabulary, .positions = 96});
+  GraphBuilder graph(TextShape{.vocabulary = kVocabulary, .positions = 96});
   int at = graph.layer_norm("norm", graph.embedding("embedding", 0, 16));
   at = graph.dropout(at, dropout);
   const int mixed = graph.attention(graph.attention_projection("one", at, 16), 2, dropout);
@@ -27,8 +28,7 @@ Graph small_net(double dropout) {
   const int last = graph.attention(graph.attention_projection("two", at, 16), 2, dropout, true);
   at = graph.tanh(graph.add(last, graph.first_token(at)));
   graph.softmax_cross_entropy(graph.linear("head", graph.dropout(at, dropout), 3));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 struct TextSamples {

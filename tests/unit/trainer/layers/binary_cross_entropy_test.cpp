@@ -8,6 +8,7 @@
 #include "tests/unit/trainer/layers/layer_run.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/error.hpp"
+#include "trainer/model/graph_builder.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -143,11 +144,10 @@ TEST_CASE("a pixel that is not finite is found in its sample") {
 
 /// One convolution, one logit a pixel.
 Graph mask_net() {
-  Graph graph({4, 5, 2});
+  GraphBuilder graph({4, 5, 2});
   graph.binary_cross_entropy(
       graph.convolution("head", 0, 1, {.size = 3, .stride = 1, .padding = 1}), kMaskWeight);
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 TEST_CASE("a graph that ends in masks trains and evaluates on them") {
@@ -195,7 +195,7 @@ TEST_CASE("masks that do not fit the graph are told apart from bad data") {
   masks.pop_back();
   CHECK_THROWS_AS(executor.evaluate({.images = images, .masks = masks}, parameters),
                   std::logic_error);
-  Graph two({4, 4, 2});
+  GraphBuilder two({4, 4, 2});
   CHECK_THROWS_AS(two.binary_cross_entropy(0, 1), std::logic_error);
 }
 

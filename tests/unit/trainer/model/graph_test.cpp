@@ -1,4 +1,4 @@
-#include "trainer/model/graph.hpp"
+#include "trainer/model/graph_builder.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -12,31 +12,31 @@ namespace ddprun::trainer {
 namespace {
 
 TEST_CASE("windows decide the shapes, as in PyTorch") {
-  Graph graph({28, 20, 3});
+  GraphBuilder graph({28, 20, 3});
   const int conv = graph.convolution("a", 0, 8, {.size = 5, .stride = 2, .padding = 1});
-  REQUIRE(graph.layers()[static_cast<std::size_t>(conv)].output == ActivationShape{13, 9, 8});
+  REQUIRE(graph.layer(conv).output == ActivationShape{13, 9, 8});
   const int pool = graph.max_pool(conv, {.size = 3, .stride = 2, .padding = 0});
-  REQUIRE(graph.layers()[static_cast<std::size_t>(pool)].output == ActivationShape{6, 4, 8});
+  REQUIRE(graph.layer(pool).output == ActivationShape{6, 4, 8});
   const int flat = graph.flatten(graph.relu(pool));
-  REQUIRE(graph.layers()[static_cast<std::size_t>(flat)].output == ActivationShape{1, 1, 192});
+  REQUIRE(graph.layer(flat).output == ActivationShape{1, 1, 192});
 }
 
 TEST_CASE("concat puts the channels of the second input behind those of the first") {
-  Graph graph({8, 6, 3});
+  GraphBuilder graph({8, 6, 3});
   const int more = graph.convolution("a", 0, 5, {.size = 3, .stride = 1, .padding = 1});
   REQUIRE(graph.layer(graph.concat(0, more)).output == ActivationShape{8, 6, 8});
 }
 
 TEST_CASE("a transposed convolution enlarges, and its weight is PyTorch's inputs x outputs") {
-  Graph graph({7, 5, 6});
-  const int four = graph.transposed_convolution("four", 0, 3,
-                                                {.window = {.size = 4, .stride = 2, .padding = 1}});
-  CHECK(graph.layer(four).output == ActivationShape{14, 10, 3});
-  const int three = graph.transposed_convolution(
+  GraphBuilder builder({7, 5, 6});
+  const int four = builder.transposed_convolution(
+      "four", 0, 3, {.window = {.size = 4, .stride = 2, .padding = 1}});
+  CHECK(builder.layer(four).output == ActivationShape{14, 10, 3});
+  const int three = builder.transposed_convolution(
       "three", four, 2, {.window = {.size = 3, .stride = 2, .padding = 1}, .output_padding = 1});
-  CHECK(graph.layer(three).output == ActivationShape{28, 20, 2});
-  graph.softmax_cross_entropy(graph.linear("head", graph.flatten(three), 10));
-  graph.finish();
+  CHECK(builder.layer(three).output == ActivationShape{28, 20, 2});
+  builder.softmax_cross_entropy(builder.linear("head", builder.flatten(three), 10));
+  const Graph graph = builder.finish();
   const Parameter& weight = graph.parameters().at(4);
   CHECK(weight.name == "four.weight");
   CHECK(weight.shape == std::vector<std::int64_t>{6, 3, 4, 4});
@@ -45,10 +45,10 @@ TEST_CASE("a transposed convolution enlarges, and its weight is PyTorch's inputs
 }
 
 TEST_CASE("parameters lie in the order in which backward finishes them, each on 64 bytes") {
-  Graph graph({8, 8, 1});
-  graph.softmax_cross_entropy(
-      graph.linear("head", graph.flatten(graph.convolution("stem", 0, 3, {.size = 3})), 10));
-  graph.finish();
+  GraphBuilder builder({8, 8, 1});
+  builder.softmax_cross_entropy(
+      builder.linear("head", builder.flatten(builder.convolution("stem", 0, 3, {.size = 3})), 10));
+  const Graph graph = builder.finish();
   const auto& parameters = graph.parameters();
   REQUIRE(parameters.size() == 4);
   REQUIRE(parameters[0].name == "head.weight");
@@ -74,14 +74,13 @@ TEST_CASE("parameters lie in the order in which backward finishes them, each on 
 }
 
 Graph text_graph() {
-  Graph graph(TextShape{.vocabulary = 20, .positions = 64});
+  GraphBuilder graph(TextShape{.vocabulary = 20, .positions = 64});
   const int words = graph.dropout(graph.layer_norm("norm", graph.embedding("e", 0, 32)), 0.1);
   const int mixed = graph.attention(graph.attention_projection("self", words, 32), 2, 0.1);
   const int sum = graph.add(words, graph.linear("out", mixed, 32, {.normal_deviation = 0.02}));
   const int first = graph.dropout(graph.tanh(graph.first_token(graph.gelu(sum))), 0.1);
   graph.softmax_cross_entropy(graph.linear("head", first, 2));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 TEST_CASE("layers of texts have a width for each token, up to the first one's") {
@@ -128,22 +127,22 @@ TEST_CASE("query, key and value lie side by side, and embeddings come last in th
 }
 
 TEST_CASE("images too small for a window are refused with both sizes in the message") {
-  Graph graph({2, 28, 1});
+  GraphBuilder graph({2, 28, 1});
   REQUIRE_THROWS_WITH(graph.max_pool(0, {.size = 3, .stride = 1, .padding = 0}),
                       Catch::Contains("of size 3 meets 2 pixels"));
   REQUIRE_THROWS_AS(graph.convolution("a", 0, 1, {.size = 5}), DataError);
-  REQUIRE_THROWS_AS(Graph({0, 28, 1}), DataError);
+  REQUIRE_THROWS_AS(GraphBuilder({0, 28, 1}), DataError);
 }
 
 TEST_CASE("tables that cannot work are our own mistake") {
-  Graph graph({8, 8, 1});
+  GraphBuilder graph({8, 8, 1});
   REQUIRE_THROWS_AS(graph.linear("head", 0, 10), std::logic_error);
   const int half = graph.max_pool(0, {.size = 2, .stride = 2, .padding = 0});
   REQUIRE_THROWS_AS(graph.add(0, half), std::logic_error);
   REQUIRE_THROWS_AS(graph.concat(0, half), std::logic_error);
   REQUIRE_THROWS_AS(graph.finish(), std::logic_error);  // no loss
-  REQUIRE_THROWS_AS(Graph(TextShape{.vocabulary = 9, .positions = 33}), std::logic_error);
-  Graph text(TextShape{.vocabulary = 9, .positions = 32});
+  REQUIRE_THROWS_AS(GraphBuilder(TextShape{.vocabulary = 9, .positions = 33}), std::logic_error);
+  GraphBuilder text(TextShape{.vocabulary = 9, .positions = 32});
   const int words = text.embedding("e", 0, 48);
   REQUIRE_THROWS_AS(text.attention_projection("a", words, 20), std::logic_error);
   REQUIRE_THROWS_AS(text.attention(words, 2, 0), std::logic_error);

@@ -7,15 +7,15 @@
 #include "tests/unit/trainer/host/host_executor.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/compute/numeric.hpp"
+#include "trainer/model/graph_builder.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 Graph one_layer() {
-  Graph graph({1, 1, 2});
+  GraphBuilder graph({1, 1, 2});
   graph.softmax_cross_entropy(graph.linear("a", 0, 3));
-  graph.finish();
-  return graph;
+  return graph.finish();
 }
 
 struct LearnerFixture {

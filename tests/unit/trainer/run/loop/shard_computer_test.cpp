@@ -9,6 +9,7 @@
 #include "trainer/compute/initialize.hpp"
 #include "trainer/data/sentences.hpp"
 #include "trainer/data/shapes.hpp"
+#include "trainer/model/graph_builder.hpp"
 #include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
@@ -88,9 +89,9 @@ TEST_CASE("a mask has the window of its picture, in training and in evaluation")
   ByteImages images = make_shapes(3, 0, 12, kPicture, Target::mask);
   images.pixels = images.masks;
   const ByteImageSet set("masked", images, {.mean = {0.5F}, .deviation = {1}});
-  Graph graph(ImageShape{.height = 32, .width = 32, .channels = 1});
-  graph.binary_cross_entropy(graph.convolution("all", 0, 1, Window{.size = 1}), 1);
-  graph.finish();
+  GraphBuilder builder(ImageShape{.height = 32, .width = 32, .channels = 1});
+  builder.binary_cross_entropy(builder.convolution("all", 0, 1, Window{.size = 1}), 1);
+  const Graph graph = builder.finish();
   std::vector<float> parameters(graph.arena_size());
   for (const Parameter& parameter : graph.parameters())
     if (parameter.name == "all.weight") parameters[parameter.offset] = 100;

@@ -11,6 +11,7 @@
 #include "trainer/cuda/cuda_device.hpp"
 #include "trainer/data/sentences.hpp"
 #include "trainer/data/shapes.hpp"
+#include "trainer/model/graph_builder.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/optim/learner.hpp"
 #include "trainer/run/loop/shard_computer.hpp"
@@ -131,10 +132,9 @@ TEST_CASE("images that stay on the GPU are cropped and mirrored as those that ar
 
 TEST_CASE("masks that stay on the GPU are those of their images, whole and cropped") {
   const auto network = [](int side) {
-    Graph graph(ImageShape{.height = side, .width = side, .channels = 1});
+    GraphBuilder graph(ImageShape{.height = side, .width = side, .channels = 1});
     graph.binary_cross_entropy(graph.convolution("all", 0, 1, Window{.size = 1}), 1);
-    graph.finish();
-    return graph;
+    return graph.finish();
   };
   const ByteImageSet set("masked", make_shapes(3, 0, kSamples, {15, 15, 1}, Target::mask),
                          shapes_normalization(1));

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tests/unit/trainer/host/host_executor.hpp"
+#include "trainer/model/graph_builder.hpp"
 #include "trainer/run/plan/start.hpp"
 
 namespace ddprun::trainer {
@@ -38,9 +39,9 @@ class RecordingCommunicator final : public Communicator {
 };
 
 TEST_CASE("ranks that have met wait anew for each arena that rank 0 gives to all") {
-  Graph graph({1, 1, 2});
-  graph.softmax_cross_entropy(graph.linear("a", 0, 3));
-  graph.finish();
+  GraphBuilder builder({1, 1, 2});
+  builder.softmax_cross_entropy(builder.linear("a", 0, 3));
+  const Graph graph = builder.finish();
   WorkerEnvironment environment;
   environment.world_size = 2;
   const TrainPlan plan = make_plan({}, environment,
