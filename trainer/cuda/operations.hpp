@@ -21,7 +21,6 @@ Made make_convolution(Gpu& gpu, const OperationShape& shape, const Window& windo
 Made make_transposed_convolution(Gpu& gpu, const OperationShape& shape, const Window& window);
 Made make_linear(Gpu& gpu, const OperationShape& shape);
 Made make_max_pool(Gpu& gpu, const OperationShape& shape, const Window& window);
-Made make_average_pool(Gpu& gpu, const OperationShape& shape, const Window& window);
 Made make_adaptive_average_pool(Gpu& gpu, const OperationShape& shape);
 Made make_upsample(Gpu& gpu, const OperationShape& shape);
 Made make_batch_norm(Gpu& gpu, const OperationShape& shape, bool relu);

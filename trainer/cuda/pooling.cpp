@@ -76,8 +76,6 @@ class PixelLayer final : public Operation {
 };
 
 template <class T>
-using AveragePoolLayer = PixelLayer<T, AveragePoolForward, AveragePoolGradient>;
-template <class T>
 using AdaptivePoolLayer = PixelLayer<T, AdaptivePoolForward, AdaptivePoolGradient>;
 template <class T>
 using UpsampleLayer = PixelLayer<T, UpsampleForward, UpsampleGradient>;
@@ -87,10 +85,6 @@ using UpsampleLayer = PixelLayer<T, UpsampleForward, UpsampleGradient>;
 std::unique_ptr<Operation> make_max_pool(Gpu& gpu, const OperationShape& shape,
                                          const Window& window) {
   return make_typed<MaxPoolLayer>(shape.storage, std::ref(gpu), shape, window);
-}
-std::unique_ptr<Operation> make_average_pool(Gpu& gpu, const OperationShape& shape,
-                                             const Window& window) {
-  return make_typed<AveragePoolLayer>(shape.storage, std::ref(gpu), shape, window);
 }
 std::unique_ptr<Operation> make_adaptive_average_pool(Gpu& gpu, const OperationShape& shape) {
   return make_typed<AdaptivePoolLayer>(shape.storage, std::ref(gpu), shape, Window{});

@@ -52,7 +52,6 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
           [&](const layer::Linear&) { return make_linear(shape); },
           [&](const layer::Relu&) { return make_relu(shape); },
           [&](const layer::MaxPool& one) { return make_max_pool(shape, one.window); },
-          [&](const layer::AveragePool& one) { return make_average_pool(shape, one.window); },
           [&](const layer::AdaptiveAveragePool&) { return make_adaptive_average_pool(shape); },
           [&](const layer::BatchNorm& one) { return make_batch_norm(shape, one.relu); },
           [&](const layer::Dropout& one) { return make_dropout(shape, one); },

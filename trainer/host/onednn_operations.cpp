@@ -1,4 +1,4 @@
-// Layers over oneDNN: convolutions, average pooling; and the name of what runs them.
+// Layers over oneDNN: convolutions; and the name of what runs them.
 #include <algorithm>
 #include <memory>
 
@@ -10,14 +10,6 @@ namespace ddprun::trainer {
 namespace {
 
 using namespace onednn;
-
-#if DNNL_VERSION_MAJOR >= 3
-using PoolForward = dnnl::pooling_forward;
-using PoolBackward = dnnl::pooling_backward;
-#else
-using PoolForward = dnnl::pooling_v2_forward;  // 3.x kept its arguments
-using PoolBackward = dnnl::pooling_v2_backward;
-#endif
 
 /// A copy between the arena's layout and the one that a primitive chose; nothing at all where they
 /// are the same. The copy lies at the beginning of the workspace.
@@ -160,46 +152,6 @@ class WeightedLayer final : public Operation {
   std::unique_ptr<Relayout> weight_for_data_;
 };
 
-class AveragePoolLayer final : public Operation {
- public:
-  AveragePoolLayer(const OperationShape& shape, const Window& window) {
-    const memory::desc input = activations(shape.batch, shape.inputs[0].shape, shape.storage);
-    const memory::desc output = activations(shape.batch, shape.output, shape.storage);
-    const auto algorithm = dnnl::algorithm::pooling_avg_include_padding;  // PyTorch's default
-    const memory::dims strides{window.stride, window.stride};
-    const memory::dims size{window.size, window.size};
-    const memory::dims dilation{0, 0};
-    const memory::dims padding{window.padding, window.padding};
-    const auto forward = describe<PoolForward>(dnnl::prop_kind::forward_training, algorithm, input,
-                                               output, strides, size, dilation, padding, padding);
-    const auto backward = describe_backward<PoolBackward>(
-        forward, algorithm, input, output, strides, size, dilation, padding, padding);
-    forward_ = std::make_unique<Kernel>(forward, PoolForward(forward));
-    backward_ = std::make_unique<Kernel>(backward, PoolBackward(backward));
-    forward_->declare(DNNL_ARG_SRC, input);
-    forward_->declare(DNNL_ARG_DST, output);
-    backward_->declare(DNNL_ARG_DIFF_DST, output);
-    backward_->declare(DNNL_ARG_DIFF_SRC, input);
-  }
-  [[nodiscard]] OperationMemory memory() const override {
-    return {.workspace = std::max(forward_->scratch_bytes(), backward_->scratch_bytes())};
-  }
-  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
-    forward_->set(DNNL_ARG_SRC, tensors.inputs[0]);
-    forward_->set(DNNL_ARG_DST, tensors.output);
-    forward_->run(static_cast<std::byte*>(tensors.workspace));
-  }
-  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
-    backward_->set(DNNL_ARG_DIFF_DST, tensors.output_gradient);
-    backward_->set(DNNL_ARG_DIFF_SRC, tensors.input_gradients[0]);
-    backward_->run(static_cast<std::byte*>(tensors.workspace));
-  }
-
- private:
-  std::unique_ptr<Kernel> forward_;
-  std::unique_ptr<Kernel> backward_;
-};
-
 bool needs_input_gradient(const OperationShape& shape) {
   return shape.inputs[0].gradient != GradientUse::none;
 }
@@ -236,28 +188,22 @@ std::unique_ptr<Operation> make_transposed_convolution(const OperationShape& sha
   const ActivationShape& in = shape.inputs[0].shape;
   const memory::dims weight{shape.output.channels, in.channels, window.size, window.size};
   const memory::dims strides{window.stride, window.stride};
-  const memory::dims begin{window.padding, window.padding};
-  const int behind = window.padding - kind.output_padding;
-  const memory::dims end{behind, behind};
+  const memory::dims padding{window.padding, window.padding};
   const Descriptions at = descriptions_of(shape, weight, memory::format_tag::ihwo);
-  const auto forward =
-      describe<dnnl::deconvolution_forward>(dnnl::prop_kind::forward_training, algorithm, at.input,
-                                            at.any_weight, at.bias, at.output, strides, begin, end);
+  const auto forward = describe<dnnl::deconvolution_forward>(
+      dnnl::prop_kind::forward_training, algorithm, at.input, at.any_weight, at.bias, at.output,
+      strides, padding, padding);
   const auto backward_weights = describe_backward<dnnl::deconvolution_backward_weights>(
       forward, algorithm, at.input, at.any_weight_gradient, at.bias_gradient, at.output, strides,
-      begin, end);
+      padding, padding);
   using Weighted = WeightedLayer<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
                                  dnnl::deconvolution_backward_weights>;
   if (!needs_input_gradient(shape)) {
     return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
   }
   const auto backward_data = describe_backward<dnnl::deconvolution_backward_data>(
-      forward, algorithm, at.input, at.any_weight, at.output, strides, begin, end);
+      forward, algorithm, at.input, at.any_weight, at.output, strides, padding, padding);
   return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
-}
-
-std::unique_ptr<Operation> make_average_pool(const OperationShape& shape, const Window& window) {
-  return std::make_unique<AveragePoolLayer>(shape, window);
 }
 
 bool has_bf16_instructions() {

@@ -19,7 +19,6 @@ std::unique_ptr<Operation> make_transposed_convolution(const OperationShape& sha
                                                        const layer::TransposedConvolution& kind);
 /// Reads its weight as PyTorch has it: outputs x inputs. Of each pixel or token by itself.
 std::unique_ptr<Operation> make_linear(const OperationShape& shape);
-std::unique_ptr<Operation> make_average_pool(const OperationShape& shape, const Window& window);
 std::unique_ptr<Operation> make_batch_norm(const OperationShape& shape, bool relu);
 std::unique_ptr<Operation> make_attention_projection(const OperationShape& shape);
 std::unique_ptr<Operation> make_attention(const OperationShape& shape,

@@ -48,8 +48,7 @@ int GraphBuilder::transposed_convolution(const std::string& name, int from, int 
                                          layer::TransposedConvolution kind) {
   const ActivationShape& in = output_of(from);
   const auto enlarged = [&](int length) {
-    return (length - 1) * kind.window.stride - 2 * kind.window.padding + kind.window.size +
-           kind.output_padding;
+    return (length - 1) * kind.window.stride - 2 * kind.window.padding + kind.window.size;
   };
   if (enlarged(1) < 1) throw std::logic_error(name + " has more padding than its window fills");
   return append({.kind = kind,
@@ -74,20 +73,12 @@ int GraphBuilder::relu(int from) {
   return append({.kind = layer::Relu{}, .inputs = {from}, .output = output_of(from)});
 }
 
-int GraphBuilder::pool(LayerKind kind, int from, const Window& window) {
+int GraphBuilder::max_pool(int from, Window window) {
   const ActivationShape& in = output_of(from);
-  return append({.kind = kind,
+  return append({.kind = layer::MaxPool{window},
                  .inputs = {from},
                  .output = {slide(in.height, window, "pooling window"),
                             slide(in.width, window, "pooling window"), in.channels}});
-}
-
-int GraphBuilder::max_pool(int from, Window window) {
-  return pool(layer::MaxPool{window}, from, window);
-}
-
-int GraphBuilder::average_pool(int from, Window window) {
-  return pool(layer::AveragePool{window}, from, window);
 }
 
 int GraphBuilder::adaptive_average_pool(int from, int height, int width) {

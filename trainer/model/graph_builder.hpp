@@ -31,7 +31,6 @@ class GraphBuilder {
   int linear(const std::string& name, int from, int features, layer::Linear kind = {});
   int relu(int from);
   int max_pool(int from, Window window);
-  int average_pool(int from, Window window);
   int adaptive_average_pool(int from, int height, int width);
   int batch_norm(const std::string& name, int from, bool relu);
   /// `probability` of 0: no layer.
@@ -63,7 +62,6 @@ class GraphBuilder {
 
  private:
   int append(Layer layer);
-  int pool(LayerKind kind, int from, const Window& window);
   [[nodiscard]] const ActivationShape& output_of(int index) const { return layer(index).output; }
 
   Graph graph_;

@@ -56,12 +56,11 @@ struct Convolution {
   bool he_initial = false;
 };
 /// PyTorch's ConvTranspose2d with a bias and its default initial values: each input pixel adds its
-/// window to an output of (length - 1) * stride - 2 * padding + size + output_padding pixels.
+/// window to an output of (length - 1) * stride - 2 * padding + size pixels.
 struct TransposedConvolution {
   static constexpr BackwardReads reads{.inputs = true};
   static constexpr bool in_place = false;
   Window window;
-  int output_padding = 0;  ///< below the stride
 };
 /// PyTorch's Linear for each pixel or token by itself.
 struct Linear {
@@ -80,13 +79,7 @@ struct MaxPool {
   static constexpr bool in_place = false;
   Window window;
 };
-/// The mean over all places of the window, padding included: PyTorch's default.
-struct AveragePool {
-  static constexpr BackwardReads reads{};
-  static constexpr bool in_place = false;
-  Window window;
-};
-/// Over the pixels that lie on each pixel of the output, as many as there are: PyTorch's
+/// The mean over the pixels that lie on each pixel of the output, as many as there are: PyTorch's
 /// AdaptiveAvgPool2d.
 struct AdaptiveAveragePool {
   static constexpr BackwardReads reads{};
@@ -216,10 +209,10 @@ struct BinaryCrossEntropy {
 
 using LayerKind =
     std::variant<layer::Images, layer::Convolution, layer::TransposedConvolution, layer::Linear,
-                 layer::Relu, layer::MaxPool, layer::AveragePool, layer::AdaptiveAveragePool,
-                 layer::BatchNorm, layer::Dropout, layer::Flatten, layer::Add, layer::Upsample,
-                 layer::Concat, layer::Tokens, layer::Embedding, layer::LayerNorm, layer::Gelu,
-                 layer::Tanh, layer::AttentionProjection, layer::Attention, layer::FirstToken,
+                 layer::Relu, layer::MaxPool, layer::AdaptiveAveragePool, layer::BatchNorm,
+                 layer::Dropout, layer::Flatten, layer::Add, layer::Upsample, layer::Concat,
+                 layer::Tokens, layer::Embedding, layer::LayerNorm, layer::Gelu, layer::Tanh,
+                 layer::AttentionProjection, layer::Attention, layer::FirstToken,
                  layer::SoftmaxCrossEntropy, layer::BinaryCrossEntropy>;
 
 struct Layer {

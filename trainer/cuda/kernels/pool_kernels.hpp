@@ -105,82 +105,6 @@ struct MaxPoolGradient {
   }
 };
 
-/// The mean over all places of the window, padding included.
-template <class T>
-struct AveragePoolForward {
-  static constexpr std::size_t kValues = kPackValues<T>;
-  PoolShape shape;
-  const T* input;
-  T* output;
-  std::size_t count;  ///< outputs
-  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    if (shape.fills_packs<kValues>() && lie_as_packs<kValues>(input, output)) {
-      run<kValues>(at);
-    } else {
-      run<1>(at);
-    }
-  }
-
- private:
-  template <std::size_t kCount>
-  DDPRUN_HOST_DEVICE void run(const ThreadPlace& at) const {
-    const float places = static_cast<float>(shape.size * shape.size);
-    each_pack<kCount>(at, count, [&](std::size_t i) {
-      const ImagePlace out = image_place(i, shape.out_height, shape.out_width, shape.channels);
-      Pack<float, kCount> sums{};
-      for (int ky = 0; ky < shape.size; ++ky) {
-        const int y = out.y * shape.stride - shape.padding + ky;
-        if (y < 0 || y >= shape.in_height) continue;
-        for (int kx = 0; kx < shape.size; ++kx) {
-          const int x = out.x * shape.stride - shape.padding + kx;
-          if (x < 0 || x >= shape.in_width) continue;
-          add_floats(sums, read_floats<kCount>(
-                               input + image_element(out.image, y, x, out.channel, shape.in_height,
-                                                     shape.in_width, shape.channels)));
-        }
-      }
-      for (float& sum : sums.values) sum /= places;
-      write_floats(output + i, sums);
-    });
-  }
-};
-
-template <class T>
-struct AveragePoolGradient {
-  static constexpr std::size_t kValues = kPackValues<T>;
-  PoolShape shape;
-  const T* output_gradient;
-  T* input_gradient;
-  std::size_t count;  ///< inputs
-  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
-    if (shape.fills_packs<kValues>() && lie_as_packs<kValues>(output_gradient, input_gradient)) {
-      run<kValues>(at);
-    } else {
-      run<1>(at);
-    }
-  }
-
- private:
-  template <std::size_t kCount>
-  DDPRUN_HOST_DEVICE void run(const ThreadPlace& at) const {
-    const float places = static_cast<float>(shape.size * shape.size);
-    each_pack<kCount>(at, count, [&](std::size_t i) {
-      const ImagePlace in = image_place(i, shape.in_height, shape.in_width, shape.channels);
-      const WindowRange rows = shape.windows_on(in.y, shape.out_height);
-      const WindowRange columns = shape.windows_on(in.x, shape.out_width);
-      Pack<float, kCount> sums{};
-      for (int y = rows.begin; y < rows.end; ++y)
-        for (int x = columns.begin; x < columns.end; ++x)
-          add_floats(sums,
-                     read_floats<kCount>(output_gradient +
-                                         image_element(in.image, y, x, in.channel, shape.out_height,
-                                                       shape.out_width, shape.channels)));
-      for (float& sum : sums.values) sum /= places;
-      write_floats(input_gradient + i, sums);
-    });
-  }
-};
-
 /// The input pixels of one direction that an output pixel is the mean of: PyTorch's rule. Windows
 /// overlap where the sizes do not divide; there may be fewer inputs than outputs.
 DDPRUN_HOST_DEVICE inline WindowRange adaptive_window(int index, int outputs, int inputs) {
@@ -356,8 +280,7 @@ struct UpsampleGradient {
 };
 
 template <class T>
-using PoolKernelsOf = KernelList<MaxPoolForward<T>, MaxPoolGradient<T>, AveragePoolForward<T>,
-                                 AveragePoolGradient<T>, AdaptivePoolForward<T>,
+using PoolKernelsOf = KernelList<MaxPoolForward<T>, MaxPoolGradient<T>, AdaptivePoolForward<T>,
                                  AdaptivePoolGradient<T>, UpsampleForward<T>, UpsampleGradient<T>>;
 using PoolKernels =
     Concatenated<PoolKernelsOf<float>, PoolKernelsOf<Half>, PoolKernelsOf<BFloat16>>::type;

@@ -25,7 +25,7 @@ Graph residual_net() {
   const int branch =
       graph.convolution("branch", graph.relu(stem), 4, {.size = 3, .stride = 1, .padding = 1});
   const int sum = graph.relu(graph.add(branch, stem));
-  const int pooled = graph.average_pool(sum, {.size = 2, .stride = 2, .padding = 0});
+  const int pooled = graph.adaptive_average_pool(sum, 3, 3);
   const int both = graph.add(graph.max_pool(sum, {.size = 2, .stride = 2, .padding = 0}), pooled);
   graph.softmax_cross_entropy(graph.linear("head", graph.flatten(both), 3));
   return graph.finish();

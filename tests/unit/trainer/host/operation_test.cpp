@@ -147,13 +147,11 @@ TEST_CASE("transposed convolution agrees with the naive one: output and all thre
       {2, {4, 3, 16}, 32, {.window = {.size = 4, .stride = 2, .padding = 1}}},
       {2, {4, 3, 5}, 7, {.window = {.size = 4, .stride = 2, .padding = 1}}},
       {1, {1, 1, 64}, 16, {.window = {.size = 4, .stride = 2, .padding = 1}}},
-      {2, {3, 5, 8}, 6, {.window = {.size = 3, .stride = 2, .padding = 1}, .output_padding = 1}},
       {2, {3, 5, 8}, 6, {.window = {.size = 3, .stride = 2, .padding = 1}}}};
   for (const Case& c : cases) {
     const Window& window = c.kind.window;
     const auto enlarged = [&](int length) {
-      return (length - 1) * window.stride - 2 * window.padding + window.size +
-             c.kind.output_padding;
+      return (length - 1) * window.stride - 2 * window.padding + window.size;
     };
     const LayerShape shape{
         c.batch, c.input, {enlarged(c.input.height), enlarged(c.input.width), c.outputs}, window};
@@ -196,23 +194,20 @@ TEST_CASE("linear agrees with the naive one: output and all three gradients") {
   }
 }
 
-TEST_CASE("pooling agrees with the naive one, overlapping and padded windows included") {
+TEST_CASE("max-pooling agrees with the naive one, overlapping and padded windows included") {
   set_thread_count(1);
-  for (const bool maximum : {true, false}) {
-    for (const Window& window : {Window{2, 2, 0}, Window{3, 2, 1}, Window{3, 2, 0}}) {
-      for (const int channels : {16, 5}) {
-        const ActivationShape in{9, 8, channels};
-        const LayerShape shape{2, in, slid(in, window, channels), window};
-        INFO(channels << " channels, window " << window.size);
-        const auto input = random_values(2 * in.count(), 1);
-        const auto slope = random_values(2 * shape.output.count(), 4);
-        const auto want = test::pool(maximum, shape, input, slope);
-        const auto operation = maximum ? make_max_pool(operation_shape(shape), window)
-                                       : make_average_pool(operation_shape(shape), window);
-        const Run got = run(*operation, shape, input, {}, {}, slope);
-        require_close(got.output, want.output, "output");
-        require_close(got.input_gradient, want.input_gradient, "input gradient");
-      }
+  for (const Window& window : {Window{2, 2, 0}, Window{3, 2, 1}, Window{3, 2, 0}}) {
+    for (const int channels : {16, 5}) {
+      const ActivationShape in{9, 8, channels};
+      const LayerShape shape{2, in, slid(in, window, channels), window};
+      INFO(channels << " channels, window " << window.size);
+      const auto input = random_values(2 * in.count(), 1);
+      const auto slope = random_values(2 * shape.output.count(), 4);
+      const auto want = test::max_pool(shape, input, slope);
+      const auto operation = make_max_pool(operation_shape(shape), window);
+      const Run got = run(*operation, shape, input, {}, {}, slope);
+      require_close(got.output, want.output, "output");
+      require_close(got.input_gradient, want.input_gradient, "input gradient");
     }
   }
 }

@@ -65,7 +65,6 @@ std::vector<Kind> kinds() {
        layer::MaxPool{{.size = 3, .stride = 2, .padding = 1}},
        {image},
        half},
-      {"average pooling", layer::AveragePool{halve}, {image}, half},
       {"adaptive pooling", layer::AdaptiveAveragePool{}, {image}, {5, 3, 16}},
       {"batch norm", layer::BatchNorm{false}, {image}, image, {16, 16, 16, 16}},
       {"batch norm and relu", layer::BatchNorm{true}, {image}, image, {16, 16, 16, 16}},

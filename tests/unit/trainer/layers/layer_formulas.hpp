@@ -56,13 +56,12 @@ inline Values transposed_formula(const LayerShape& shape, const Point& p) {
   return output;
 }
 
-inline Values pool_formula(const LayerShape& shape, const Point& p, bool maximum) {
-  Values output(size_of(shape.output), maximum ? -1e9 : 0);
+inline Values max_pool_formula(const LayerShape& shape, const Point& p) {
+  Values output(size_of(shape.output), -1e9);
   for_each_place(shape, [&](int n, int y, int x, int iy, int ix, int, int) {
     for (int c = 0; c < shape.input.channels; ++c) {
-      const double value = p.inputs[0][at(shape.input, n, iy, ix, c)];
       double& to = output[at(shape.output, n, y, x, c)];
-      to = maximum ? std::max(to, value) : to + value / (shape.window.size * shape.window.size);
+      to = std::max(to, p.inputs[0][at(shape.input, n, iy, ix, c)]);
     }
   });
   return output;

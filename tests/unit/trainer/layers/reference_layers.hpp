@@ -121,36 +121,26 @@ inline LayerValues transposed_convolution(const LayerShape& shape, const std::ve
   return values;
 }
 
-/// Maximum over the window (padding never wins; the first of equals gets the gradient), or the mean
-/// over all its places, padding included.
-inline LayerValues pool(bool maximum, const LayerShape& shape, const std::vector<float>& input,
-                        const std::vector<float>& output_gradient) {
+/// Maximum over the window: padding never wins; the first of equals gets the gradient.
+inline LayerValues max_pool(const LayerShape& shape, const std::vector<float>& input,
+                            const std::vector<float>& output_gradient) {
   const auto batch = static_cast<std::size_t>(shape.batch);
   LayerValues values;
-  values.output.assign(batch * shape.output.count(),
-                       maximum ? -std::numeric_limits<double>::infinity() : 0);
+  values.output.assign(batch * shape.output.count(), -std::numeric_limits<double>::infinity());
   values.input_gradient.assign(batch * shape.input.count(), 0);
   std::vector<std::size_t> winner(values.output.size(), 0);
-  const double places = shape.window.size * shape.window.size;
   for_each_place(shape, [&](int n, int y, int x, int iy, int ix, int, int) {
     for (int c = 0; c < shape.input.channels; ++c) {
       const std::size_t to = at(shape.output, n, y, x, c);
       const std::size_t from = at(shape.input, n, iy, ix, c);
-      const auto value = static_cast<double>(input[from]);
-      if (!maximum) {
-        values.output[to] += value / places;
-        values.input_gradient[from] += static_cast<double>(output_gradient[to]) / places;
-      } else if (value > values.output[to]) {
+      if (const auto value = static_cast<double>(input[from]); value > values.output[to]) {
         values.output[to] = value;
         winner[to] = from;
       }
     }
   });
-  if (maximum) {
-    for (std::size_t to = 0; to < winner.size(); ++to) {
-      values.input_gradient[winner[to]] += static_cast<double>(output_gradient[to]);
-    }
-  }
+  for (std::size_t to = 0; to < winner.size(); ++to)
+    values.input_gradient[winner[to]] += static_cast<double>(output_gradient[to]);
   return values;
 }
 
