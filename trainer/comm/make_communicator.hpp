@@ -1,11 +1,14 @@
-// Chooses and sets up the communicator of this rank: alone, or over memory shared with the other
-// ranks of the host.
+// Chooses and sets up the communicator of this rank: alone (a world of one, where every sum is
+// there already), or over memory shared with the other ranks of the host.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "trainer/comm/communicator.hpp"
 #include "trainer/comm/exchange.hpp"
@@ -51,5 +54,41 @@ struct CommSetup {
 /// the processes, however they end.
 CommSetup make_communicator(const CommOptions& options, Exchange* exchange,
                             Clock::time_point deadline);
+
+class LocalCommunicator : public Communicator {
+ public:
+  /// In the host's memory.
+  explicit LocalCommunicator(std::size_t arena_floats);
+  /// `arena`: a device's, which outlives the communicator.
+  explicit LocalCommunicator(DeviceMemory arena, SumOrder order = SumOrder::tree)
+      : memory_(std::move(arena)), arena_(memory_.as<float>()), order_(order) {}
+  ~LocalCommunicator() override = default;
+  LocalCommunicator(const LocalCommunicator&) = delete;
+  LocalCommunicator& operator=(const LocalCommunicator&) = delete;
+
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int world_size() const override { return 1; }
+  [[nodiscard]] SumOrder order() const override { return order_; }
+  [[nodiscard]] std::span<float> arena(int slot) override;
+  Ticket start(int bucket, Range range) override;
+  void progress() override {}
+  CommResult finish(Ticket ticket, Clock::time_point deadline) override;
+  CommResult broadcast(std::span<std::byte> bytes, int root, Clock::time_point deadline) override;
+  CommResult all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
+                        Clock::time_point deadline) override;
+  CommResult barrier(Clock::time_point deadline) override;
+  void abort(const std::string& reason) override;
+
+ private:
+  CommResult result();
+
+  DeviceMemory memory_;
+  std::span<float> arena_;
+  SumOrder order_;
+  Ticket last_started_ = 0;
+  std::mutex mutex_;  // abort() may come from another thread
+  bool aborted_ = false;
+  std::string reason_;
+};
 
 }  // namespace ddprun::trainer

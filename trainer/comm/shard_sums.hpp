@@ -10,7 +10,6 @@
 
 #include "trainer/comm/shard_tree.hpp"
 #include "trainer/compute/device.hpp"
-#include "trainer/compute/gradient_arena.hpp"
 
 namespace ddprun::trainer {
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 
 #include "trainer/compute/inputs.hpp"
@@ -20,6 +21,20 @@
 #include "trainer/model/parameter.hpp"
 
 namespace ddprun::trainer {
+
+struct GradientArena {
+  /// In the device's memory, in arena layout.
+  std::span<float> floats;
+  /// Gradients are added to what is there. Only devices that say so can (Device).
+  bool accumulates = false;
+};
+
+/// `size`: of the model's arenas; `can_accumulate`: of the device.
+inline void check_arena(const GradientArena& arena, std::size_t size, bool can_accumulate) {
+  if (arena.floats.size() != size) throw std::logic_error("arena of another model");
+  if (arena.accumulates && !can_accumulate)
+    throw std::logic_error("this device adds no gradients to others");
+}
 
 /// Memory of a device; frees itself. It must not outlive the device.
 class DeviceMemory {

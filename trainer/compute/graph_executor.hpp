@@ -14,7 +14,6 @@
 #include "trainer/compute/batch.hpp"
 #include "trainer/compute/captured_work.hpp"
 #include "trainer/compute/device.hpp"
-#include "trainer/compute/gradient_arena.hpp"
 #include "trainer/model/graph.hpp"
 
 namespace ddprun::trainer {

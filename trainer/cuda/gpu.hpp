@@ -10,11 +10,25 @@
 #include <utility>
 
 #include "trainer/compute/operation.hpp"
-#include "trainer/cuda/all_kernels.hpp"
+#include "trainer/cuda/kernel.hpp"
+#include "trainer/cuda/kernels/arena_kernels.hpp"
+#include "trainer/cuda/kernels/dropout_kernels.hpp"
+#include "trainer/cuda/kernels/element_kernels.hpp"
+#include "trainer/cuda/kernels/input_kernels.hpp"
+#include "trainer/cuda/kernels/loss_kernels.hpp"
+#include "trainer/cuda/kernels/norm_kernels.hpp"
+#include "trainer/cuda/kernels/pool_kernels.hpp"
+#include "trainer/cuda/kernels/sum_kernels.hpp"
+#include "trainer/cuda/kernels/text_kernels.hpp"
 #include "trainer/cuda/watch.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer::cuda {
+
+/// Every kernel of the trainer. Its place in this list is its number.
+using AllKernels =
+    Concatenated<ArenaKernels, DropoutKernels, ElementKernels, InputKernels, LossKernels,
+                 NormKernels, PoolKernels, SumKernels, TextKernels>::type;
 
 /// A call of CUDA or one of its libraries failed; the text names the call, the GPU and what CUDA
 /// said. After one nothing on this GPU can be trusted.

@@ -70,7 +70,7 @@ struct KernelTraits<Kernel, std::void_t<typename Kernel::Shared>> {
   }
 };
 
-/// The kernels of one subject. A kernel's number is its place in the list of all (all_kernels.hpp).
+/// The kernels of one subject. A kernel's number is its place in the list of all (AllKernels).
 template <class... Kernels>
 struct KernelList {
   static constexpr int kSize = sizeof...(Kernels);

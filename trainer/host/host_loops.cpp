@@ -4,7 +4,6 @@
 #include <array>
 #include <stdexcept>
 
-#include "trainer/compute/loss_ops.hpp"
 #include "trainer/compute/ops.hpp"
 #include "trainer/host/vector_clones.hpp"
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "trainer/compute/counters.hpp"
-#include "trainer/compute/loss_ops.hpp"
 #include "trainer/compute/ops.hpp"
 #include "trainer/compute/step_state.hpp"
 #include "trainer/cuda/kernel.hpp"

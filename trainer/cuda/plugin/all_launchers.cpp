@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <typeinfo>
 
-#include "trainer/cuda/all_kernels.hpp"
+#include "trainer/cuda/gpu.hpp"
 
 namespace ddprun::trainer::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/unit/trainer/comm/rank_groups.hpp"
 #include "tests/unit/trainer/comm/tree_reference.hpp"
 #include "tests/unit/trainer/host/host_executor.hpp"
-#include "trainer/comm/local_communicator.hpp"
+#include "trainer/comm/make_communicator.hpp"
 
 namespace ddprun::trainer {
 namespace {

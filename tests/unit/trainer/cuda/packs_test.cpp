@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/unit/trainer/cuda/one_gpu.hpp"
-#include "trainer/cuda/all_kernels.hpp"
+#include "trainer/cuda/gpu.hpp"
 #include "trainer/cuda/launch.hpp"
 
 namespace ddprun::trainer {

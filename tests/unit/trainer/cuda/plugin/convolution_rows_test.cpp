@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/unit/trainer/cuda/plugin/fake_cudnn.hpp"
-#include "trainer/cuda/all_kernels.hpp"
+#include "trainer/cuda/gpu.hpp"
 
 namespace ddprun::trainer::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tests/unit/trainer/host/host_executor.hpp"
-#include "trainer/comm/local_communicator.hpp"
+#include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/data/shapes.hpp"
 #include "trainer/model/model.hpp"
