@@ -1,4 +1,4 @@
-// A list of kernels as functions that launch them; each subject's .cu file includes this.
+// A list of kernels as functions that launch them; the .cu file of each subject includes this.
 #pragma once
 
 #include <vector>
