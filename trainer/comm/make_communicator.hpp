@@ -8,7 +8,6 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "trainer/comm/communicator.hpp"
 #include "trainer/comm/exchange.hpp"

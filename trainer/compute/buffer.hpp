@@ -1,10 +1,13 @@
-// Memory for floats that never moves or grows: activations, arenas, optimizer moments.
+// Memory for floats that never moves or grows: activations, arenas, optimizer moments. And a 64-bit
+// hash of floats: what the final table prints to show that two runs ended with the same bits.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 
 namespace ddprun::trainer {
 
@@ -45,5 +48,12 @@ class FloatBuffer {
   std::unique_ptr<float[], Free> data_;
   std::size_t size_ = 0;
 };
+
+/// hash_bytes() (base/hash_bytes.hpp) of the floats, counted as floats. Of the bytes, not of the
+/// values: 0.0 and -0.0 differ.
+std::uint64_t hash_floats(std::span<const float> values);
+
+/// Sixteen hexadecimal digits, as printed everywhere.
+std::string hash_text(std::uint64_t hash);
 
 }  // namespace ddprun::trainer

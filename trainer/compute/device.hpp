@@ -12,10 +12,10 @@
 #include <string>
 
 #include "trainer/compute/inputs.hpp"
+#include "trainer/compute/numeric.hpp"
 #include "trainer/compute/operation.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/step_state.hpp"
-#include "trainer/compute/storage.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/layer.hpp"
 #include "trainer/model/parameter.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/compute/image_windows.hpp"
-#include "trainer/compute/storage.hpp"
+#include "trainer/compute/numeric.hpp"
 
 namespace ddprun::trainer {
 

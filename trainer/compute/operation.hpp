@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "trainer/compute/counters.hpp"
+#include "trainer/compute/numeric.hpp"
 #include "trainer/compute/step_state.hpp"
-#include "trainer/compute/storage.hpp"
 #include "trainer/model/layer.hpp"
 
 namespace ddprun::trainer {

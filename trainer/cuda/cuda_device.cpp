@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "trainer/compute/buffer.hpp"
 #include "trainer/compute/device.hpp"
-#include "trainer/compute/hash.hpp"
 #include "trainer/cuda/input_buffers.hpp"
 #include "trainer/cuda/kernels/arena_kernels.hpp"
 #include "trainer/cuda/launch.hpp"

@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "trainer/data/resized_set.hpp"
+#include "trainer/data/resize.hpp"
 
 namespace ddprun::trainer {
 

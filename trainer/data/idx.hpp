@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "trainer/data/byte_images.hpp"
-#include "trainer/data/resized_set.hpp"
+#include "trainer/data/resize.hpp"
 
 namespace ddprun::trainer {
 

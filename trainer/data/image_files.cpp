@@ -13,9 +13,9 @@
 #include "base/hash_bytes.hpp"
 #include "base/lower_case.hpp"
 #include "trainer/data/decode_image.hpp"
-#include "trainer/data/decode_queue.hpp"
 #include "trainer/data/read_file.hpp"
 #include "trainer/data/resize.hpp"
+#include "trainer/data/sample_reader.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

@@ -11,7 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/printable.hpp"
-#include "trainer/data/vocabulary.hpp"
+#include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/data/text_set.hpp"
 #include "trainer/data/train_and_test.hpp"
-#include "trainer/data/vocabulary.hpp"
 #include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {

@@ -1,7 +1,7 @@
 // GELU and tanh in our own loops.
 #include <cstddef>
 
-#include "trainer/compute/activation_ops.hpp"
+#include "trainer/compute/layer_ops.hpp"
 #include "trainer/host/operations.hpp"
 #include "trainer/host/vector_clones.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "trainer/compute/attention_ops.hpp"
+#include "trainer/compute/layer_ops.hpp"
 
 namespace ddprun::trainer {
 

@@ -8,7 +8,6 @@
 
 #include "trainer/compute/buffer.hpp"
 #include "trainer/compute/device.hpp"
-#include "trainer/compute/hash.hpp"
 #include "trainer/host/float_sum.hpp"
 #include "trainer/host/host_loops.hpp"
 #include "trainer/host/operations.hpp"

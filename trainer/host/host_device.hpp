@@ -5,7 +5,7 @@
 #include <string>
 
 #include "trainer/compute/device.hpp"
-#include "trainer/compute/storage.hpp"
+#include "trainer/compute/numeric.hpp"
 
 namespace ddprun::trainer {
 

@@ -10,7 +10,6 @@
 #include "trainer/compute/gradient_norm.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/compute/optimizer_math.hpp"
-#include "trainer/compute/storage.hpp"
 
 namespace ddprun::trainer {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "trainer/compute/layer_norm_ops.hpp"
+#include "trainer/compute/layer_ops.hpp"
 #include "trainer/host/float_lanes.hpp"
 #include "trainer/host/operations.hpp"
 #include "trainer/host/thread_count.hpp"

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "trainer/compute/storage.hpp"
+#include "trainer/compute/numeric.hpp"
 #include "trainer/model/layer.hpp"
 
 namespace ddprun::trainer::onednn {

@@ -1,7 +1,7 @@
 // Bilinear enlarging in our own loops.
 #include <cstddef>
 
-#include "trainer/compute/upsample_ops.hpp"
+#include "trainer/compute/layer_ops.hpp"
 #include "trainer/host/operations.hpp"
 #include "trainer/host/thread_count.hpp"
 #include "trainer/host/vector_clones.hpp"

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "trainer/compute/activation_ops.hpp"
+#include "trainer/compute/layer_ops.hpp"
 #include "trainer/compute/ops.hpp"
 #include "trainer/cuda/kernel.hpp"
 #include "trainer/cuda/kernels/packs.hpp"

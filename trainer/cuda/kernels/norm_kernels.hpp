@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "trainer/compute/layer_norm_ops.hpp"
+#include "trainer/compute/layer_ops.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/cuda/kernel.hpp"
 #include "trainer/cuda/kernels/packs.hpp"

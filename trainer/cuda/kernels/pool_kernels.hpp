@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trainer/compute/layer_ops.hpp"
 #include "trainer/compute/numeric.hpp"
-#include "trainer/compute/upsample_ops.hpp"
 #include "trainer/cuda/kernel.hpp"
 #include "trainer/cuda/kernels/image_places.hpp"
 #include "trainer/cuda/kernels/packs.hpp"

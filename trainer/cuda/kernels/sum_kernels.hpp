@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "trainer/compute/layer_norm_ops.hpp"
+#include "trainer/compute/layer_ops.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/cuda/kernel.hpp"
 

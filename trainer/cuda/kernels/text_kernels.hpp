@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "trainer/compute/attention_ops.hpp"
+#include "trainer/compute/layer_ops.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/cuda/kernel.hpp"
 #include "trainer/cuda/kernels/dropout_kernels.hpp"

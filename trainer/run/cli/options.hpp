@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint_cadence.hpp"
-#include "trainer/compute/storage.hpp"
+#include "trainer/compute/numeric.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/optim/optimizer.hpp"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/duration.hpp"
-#include "trainer/compute/hash.hpp"
+#include "trainer/compute/buffer.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/loop/shard_computer.hpp"
 #include "trainer/run/loop/train_loop.hpp"

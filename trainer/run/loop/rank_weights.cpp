@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "trainer/compute/hash.hpp"
+#include "trainer/compute/buffer.hpp"
 
 namespace ddprun::trainer {
 

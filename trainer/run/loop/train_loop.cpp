@@ -7,8 +7,7 @@
 
 #include "base/duration.hpp"
 #include "base/small_file.hpp"
-#include "base/small_file.hpp"
-#include "trainer/compute/hash.hpp"
+#include "trainer/compute/buffer.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/plan/run_data.hpp"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "trainer/comm/shard_tree.hpp"
-#include "trainer/compute/hash.hpp"
+#include "trainer/compute/buffer.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/data/sampler.hpp"
 #include "trainer/error.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/compute/hash.hpp"
+#include "trainer/compute/buffer.hpp"
 #include "trainer/run/cli/evaluation_arguments.hpp"
 #include "trainer/run/plan/plan.hpp"
 

@@ -13,7 +13,6 @@
 #include "base/printable.hpp"
 #include "trainer/checkpoint/initial_weights.hpp"
 #include "trainer/compute/buffer.hpp"
-#include "trainer/compute/hash.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/plan/other_run.hpp"

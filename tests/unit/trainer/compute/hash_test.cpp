@@ -1,4 +1,4 @@
-#include "trainer/compute/hash.hpp"
+#include "trainer/compute/buffer.hpp"
 
 #include <catch2/catch.hpp>
 #include <vector>
@@ -7,7 +7,7 @@ namespace ddprun::trainer {
 namespace {
 
 TEST_CASE("the hash is the documented one") {
-  // The numbers come from a Python program written after hash.hpp's comment.
+  // The numbers come from a Python program written after hash_floats()'s comment.
   REQUIRE(hash_text(hash_floats({})) == "164381959b920bee");
   const std::vector<float> three{1.0F, -2.5F, 0.0F};
   REQUIRE(hash_text(hash_floats(three)) == "1220494a1d18b158");

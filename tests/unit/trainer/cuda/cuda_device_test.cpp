@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/emulated_gpu/emulated_gpu.hpp"
-#include "trainer/compute/hash.hpp"
+#include "trainer/compute/buffer.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/compute/philox.hpp"
 #include "trainer/cuda/input_buffers.hpp"

@@ -1,5 +1,5 @@
 // Samples decoded ahead: their order, how many are held, and what a failure does.
-#include "trainer/data/decode_queue.hpp"
+#include "trainer/data/sample_reader.hpp"
 
 #include <algorithm>
 #include <atomic>

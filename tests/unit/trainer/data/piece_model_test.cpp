@@ -11,8 +11,8 @@
 
 #include "tests/support/captured_stderr.hpp"
 #include "tests/support/temp_dir.hpp"
+#include "trainer/data/text_set.hpp"
 #include "trainer/data/tsv.hpp"
-#include "trainer/data/vocabulary.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {

@@ -1,6 +1,6 @@
 // Images that are resized whenever they are read: the samples, the hash and the normalisation of
 // those that are resized once, in less memory.
-#include "trainer/data/resized_set.hpp"
+#include "trainer/data/resize.hpp"
 
 #include <catch2/catch.hpp>
 

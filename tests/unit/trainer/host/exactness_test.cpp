@@ -14,7 +14,7 @@
 #include "tests/support/skip.hpp"
 #include "tests/unit/trainer/host/host_executor.hpp"
 #include "tests/unit/trainer/host/samples.hpp"
-#include "trainer/compute/hash.hpp"
+#include "trainer/compute/buffer.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/unit/trainer/host/host_executor.hpp"
-#include "trainer/compute/hash.hpp"
+#include "trainer/compute/buffer.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/model/graph_builder.hpp"
 
