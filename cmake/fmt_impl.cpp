@@ -1,6 +1,6 @@
-// fmt's own sources, compiled once: header-only, fmt costs every file that formats 3 s at -O3 and 7 s under the sanitizers,
-// and the packaged library is a shared one. What other files take from here depends on the version: Targets.cmake has the
-// versions that are known.
+// fmt's own sources, compiled once: header-only, fmt costs every file that formats 3 s at -O3 and 7
+// s under the sanitizers, and the packaged library is a shared one. What other files take from here
+// depends on the version: Targets.cmake has the versions that are known.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
@@ -13,7 +13,8 @@ template FMT_API auto locale_ref::get<std::locale>() const -> std::locale;
 template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
 template FMT_API auto decimal_point_impl(locale_ref) -> char;
 #if FMT_VERSION >= 100000
-template FMT_API void vformat_to(buffer<char>&, string_view, typename vformat_args<>::type, locale_ref);
+template FMT_API void vformat_to(buffer<char>&, string_view, typename vformat_args<>::type,
+                                 locale_ref);
 #endif
 
 }  // namespace detail

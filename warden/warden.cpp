@@ -25,9 +25,9 @@
 #include "machine/processes/shared_memory.hpp"
 #include "warden/agent_deadline.hpp"
 #include "warden/background_input.hpp"
+#include "warden/own_process.hpp"
 #include "warden/prepare_containment.hpp"
 #include "warden/supervised_child.hpp"
-#include "warden/own_process.hpp"
 #include "warden/warden_signals.hpp"
 #include "warden/work_beside.hpp"
 

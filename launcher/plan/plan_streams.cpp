@@ -162,9 +162,11 @@ void plan_lines(const LaunchOptions& options, const Probes& probes, bool has_tee
   const LogOptions& logs = options.output.logs;
   agent.streams.prefix_template = logs.prefix_template;
   if (agent.streams.prefix_template.empty())
-    agent.streams.prefix_template = logs.called_torchrun && has_tee ? kTeePrefix : agent::kRankPrefix;
+    agent.streams.prefix_template =
+        logs.called_torchrun && has_tee ? kTeePrefix : agent::kRankPrefix;
   if (logs.no_prefix) agent.streams.prefix_template.clear();
-  const bool folds = logs.fold != FoldMode::off && agent.streams.prefix_template == agent::kRankPrefix;
+  const bool folds =
+      logs.fold != FoldMode::off && agent.streams.prefix_template == agent::kRankPrefix;
   const bool always_folds = logs.fold == FoldMode::always;
   agent.streams.fold_stdout = folds && (always_folds || probes.stdout_is_terminal);
   agent.streams.fold_stderr = folds && (always_folds || probes.stderr_is_terminal);

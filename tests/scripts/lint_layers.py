@@ -40,7 +40,7 @@ MAY_INCLUDE = {
     "agent/workers": ["agent/config", "agent/job_settings", "agent/streams", "agent/terminal", "machine", "proto", "base"],
     "agent/progress": ["agent/config", "agent/job_settings", "agent/workers", "agent/streams", "agent/terminal", "machine", "proto", "base"],
     "agent/node": ["agent/config", "agent/progress/found_hang", "agent/workers", "machine", "proto", "base"],
-    "agent/link": ["agent/config", "agent/workers", "warden/warden_link", "rendezvous", "proto", "base"],
+    "agent/link": ["agent/config", "agent/workers", "warden/warden_link", "rendezvous", "machine/processes/boot_timer", "proto", "base"],
     "agent/control": ["agent", "warden/warden_link", "rendezvous", "machine", "proto", "base"],
     "launcher": ["warden", "agent", "rendezvous", "machine", "proto", "base"],
     "launcher/options": ["agent/chaos", "agent/job_settings", "agent/streams", "machine/cpus", "machine/processes", "rendezvous/membership",

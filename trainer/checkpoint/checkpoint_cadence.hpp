@@ -50,7 +50,7 @@ class CheckpointCadence {
   /// was on disk.
   void measured(std::chrono::nanoseconds cost, std::chrono::nanoseconds until_written);
 
-  /// Of `automatic`.
+  /// Between two checkpoints, where the cadence is `automatic`.
   [[nodiscard]] std::chrono::nanoseconds interval() const;
 
  private:

@@ -1,7 +1,7 @@
 // What a run reports of itself: what it sets out to do, and why it failed.
 #include <fmt/format.h>
 
-#include "base/byte_count.hpp"
+#include "base/duration.hpp"
 #include "base/printable.hpp"
 #include "trainer/compute/buffer.hpp"
 #include "trainer/error.hpp"

@@ -89,7 +89,8 @@ TEST_CASE("a topic of the help is an option, with all that is known of it and an
 }
 
 TEST_CASE(
-    "a group's word without its s and the begin of one option's name are clear enough, and a word of "
+    "a group's word without its s and the begin of one option's name are clear enough, and a word "
+    "of "
     "a text is no topic") {
   CHECK(shown_topic("pot") == shown_topic("pots"));
   CHECK(shown_topic("pot-s") == shown_topic("pot-size"));

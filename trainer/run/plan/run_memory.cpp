@@ -7,8 +7,8 @@
 #include <bit>
 #include <charconv>
 
-#include "base/duration.hpp"
 #include "base/cgroup_places.hpp"
+#include "base/duration.hpp"
 #include "base/small_file.hpp"
 #include "trainer/compute/gathered_loss.hpp"
 #include "trainer/compute/memory_plan.hpp"
@@ -94,21 +94,22 @@ MemoryQuestion question_of(const MemoryParts& parts, const TrainPlan& plan, bool
   const std::size_t of_shard = (sets.train->size() + shards - 1) / shards;
   const int longest = std::max(text_shape(*sets.train).positions, text_shape(*sets.test).positions);
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
-  return {.data = sets.train->bytes() + sets.test->bytes() +
-                  reader_bytes(sets, reader_settings(plan, environment)),
-          .executor = {.batch = plan.batch,
-                       .precision = options.precision.format,
-                       .threads = options.device.threads_per_shard},
-          .optimizer = optimizer_config(options),
-          .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
-          .width = sets.train->texts() != nullptr ? padded_length(longest, graph.text().positions) : 0,
-          .stored = image_shape(*sets.train),
-          .shards = plan.shards,
-          .run = run,
-          .order = chosen.order,
-          .lanes = choose_lanes(options, environment, usable_cores(), run.count),
-          .replicas = options.device.parallel == Parallel::dp ? plan.replicas : 0,
-          .has_copies = has_copies};
+  return {
+      .data = sets.train->bytes() + sets.test->bytes() +
+              reader_bytes(sets, reader_settings(plan, environment)),
+      .executor = {.batch = plan.batch,
+                   .precision = options.precision.format,
+                   .threads = options.device.threads_per_shard},
+      .optimizer = optimizer_config(options),
+      .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
+      .width = sets.train->texts() != nullptr ? padded_length(longest, graph.text().positions) : 0,
+      .stored = image_shape(*sets.train),
+      .shards = plan.shards,
+      .run = run,
+      .order = chosen.order,
+      .lanes = choose_lanes(options, environment, usable_cores(), run.count),
+      .replicas = options.device.parallel == Parallel::dp ? plan.replicas : 0,
+      .has_copies = has_copies};
 }
 
 void refuse(const MemoryParts& parts, const RunMemory& need) {

@@ -5,9 +5,9 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
-using machine::HelperResult;
 using agent::PreflightLines;
 using agent::why_unsound;
+using machine::HelperResult;
 using Lines = std::vector<std::string>;
 
 TEST_CASE("the output of a check is taken to lines, however it comes") {

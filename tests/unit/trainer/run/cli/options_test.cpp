@@ -7,8 +7,8 @@
 #include <set>
 #include <sstream>
 
-#include "texts/misplaced_option.hpp"
 #include "tests/unit/trainer/run/cli/parsed_options.hpp"
+#include "texts/misplaced_option.hpp"
 
 namespace ddprun::trainer {
 namespace {
