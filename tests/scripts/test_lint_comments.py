@@ -34,8 +34,8 @@ class Comments(unittest.TestCase):
         self.assertEqual(lines('const char* a = "// Of nothing";\nauto b = R"(\n// The same\n)";\n'), [])
 
     def test_an_excepted_folder_is_not_looked_at(self):
-        self.assertEqual(lines("// Of nothing.\n", "trainer/data/a.cpp"), [])
-        self.assertEqual(lines("// Of nothing.\n", "trainer/run/a.cpp"), [1])
+        self.assertEqual(lines("// Of nothing.\n", "rendezvous/membership/a.cpp"), [])
+        self.assertEqual(lines("// Of nothing.\n", "rendezvous/memberships/a.cpp"), [1])
 
 
 class WholeTree(unittest.TestCase):

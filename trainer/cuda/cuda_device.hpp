@@ -1,4 +1,4 @@
-// A GPU as a device, how its optimizer's pass is cut, and how large CUDA graphs get.
+// A GPU as a device, and how its optimizer's pass is cut.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,6 @@
 #include "trainer/compute/device.hpp"
 #include "trainer/cuda/gpu.hpp"
 #include "trainer/cuda/kernels/arena_kernels.hpp"
-#include "trainer/model/graph.hpp"
 #include "trainer/model/parameter.hpp"
 
 namespace ddprun::trainer::cuda {
@@ -17,10 +16,6 @@ namespace ddprun::trainer::cuda {
 /// For one thread. What the calls ask for is done in their order on the GPU's compute stream; only
 /// copy_out() and hash() wait. The GPU outlives the device.
 std::unique_ptr<Device> make_cuda_device(Gpu& gpu);
-
-/// Kernels and library calls in the graphs of one shard: forward, loss and backward. Libraries may
-/// start several kernels for a call, and copies or fills are few.
-std::size_t graph_nodes(const Graph& graph);
 
 /// The parts of the parameters (by rising offset) that lie in arena elements [begin, end), in
 /// pieces that a block updates in a few microseconds. `decay`: of those parameters that have one.

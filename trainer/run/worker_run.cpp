@@ -80,13 +80,14 @@ void WorkerRun::load() {
   check_sets(input_.sets, *input_.graph);
 }
 
-MemoryParts WorkerRun::memory_parts() const {
+MemoryParts WorkerRun::memory_parts() {
   return {.options = options_,
           .environment = environment_,
           .graph = *input_.graph,
           .sets = input_.sets,
           .chosen = chosen_,
-          .there = memory_.there};
+          .there = memory_.there,
+          .lanes = memory_.lanes};
 }
 
 void WorkerRun::make_directory() {
@@ -193,9 +194,8 @@ bool WorkerRun::agree_on_plan() {
   const bool reads_once = options_.eval || plan_.last_step <= plan_.steps_per_epoch;
   if (chosen_.gpu && !reads_once)
     stored_.choose({input_.sets.train.get(), input_.sets.test.get()},
-                   StoredSets::bytes_most(
-                       chosen_.gpu->free_memory() / static_cast<std::uint64_t>(chosen_.gpu_workers),
-                       memory_.planned.on_gpu()));
+                   StoredSets::bytes_most(chosen_.gpu->free_memory(), chosen_.gpu_workers,
+                                          memory_.planned.on_gpu().total()));
   memory_.planned.stored = stored_.bytes();
   return true;
 }

@@ -50,8 +50,9 @@ class WorkerRun {
  private:
   enum class Phase { loading, before_training, training };
   struct Memory {
-    MachineMemory there;  ///< before this worker loaded its data
-    RunMemory planned;    ///< what it is going to take, once that is known
+    MachineMemory there;                 ///< before this worker loaded its data
+    RunMemory planned;                   ///< what it is going to take, once that is known
+    std::map<int, std::uint64_t> lanes;  ///< as MemoryParts has them
   };
   /// What is learned or evaluated, and by which model.
   struct Input {
@@ -99,7 +100,7 @@ class WorkerRun {
     return is_first() && (keeps_checkpoints() || !options_.checkpoints.out.empty());
   }
   [[nodiscard]] Device& device() const { return *chosen_.device; }
-  [[nodiscard]] MemoryParts memory_parts() const;
+  [[nodiscard]] MemoryParts memory_parts();
   [[nodiscard]] std::string memory_text() const;
   [[nodiscard]] std::string text_of(const std::exception& error) const;
   [[nodiscard]] std::string replicas_text() const;

@@ -26,7 +26,7 @@ std::string WorkerRun::replicas_text() const {
 std::string WorkerRun::memory_text() const {
   if (!chosen_.gpu) return bytes_text(memory_.planned.total());
   const std::string text =
-      bytes_text(memory_.planned.on_gpu() + memory_.planned.stored) + " of the GPU";
+      bytes_text(memory_.planned.on_gpu().total() + memory_.planned.stored) + " of the GPU";
   if (memory_.planned.stored == 0) return text;
   return text + fmt::format(" ({} of it for data sets)", bytes_text(memory_.planned.stored));
 }
@@ -59,17 +59,17 @@ std::string WorkerRun::start_text() const {
 }
 
 std::string WorkerRun::text_of(const std::exception& error) const {
-  if (dynamic_cast<const cuda::OutOfGpuMemory*>(&error) != nullptr)
-    return out_of_memory_text(fmt::format("out of GPU memory: {}", error.what()), memory_.planned,
-                              memory_.planned.on_gpu() + memory_.planned.stored);
+  const RunMemory& planned = memory_.planned;
+  if (dynamic_cast<const cuda::OutOfGpuMemory*>(&error) != nullptr) {
+    const std::string what = fmt::format("out of GPU memory: {}", error.what());
+    return planned.total() == 0 ? what : out_of_memory_text(what, planned.on_gpu());
+  }
   if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr) return error.what();
   constexpr const char* kWhen[] = {"while the data was loaded", "before training", "in training"};
   std::string what = fmt::format("out of memory {}", kWhen[static_cast<int>(phase_)]);
   if (const auto* const asked = dynamic_cast<const OutOfMemory*>(&error))
     what += fmt::format(" ({} were asked for)", bytes_text(asked->bytes()));
-  // What a GPU's run takes of the host's memory is not planned.
-  return out_of_memory_text(what, memory_.planned, chosen_.gpu ? 0 : memory_.planned.total(),
-                            machine_memory());
+  return out_of_memory_text(what, chosen_.gpu ? planned.beside_gpu() : planned, machine_memory());
 }
 
 int WorkerRun::failed(const std::exception& error) {

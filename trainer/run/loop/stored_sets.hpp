@@ -48,10 +48,11 @@ class StoredSet {
 /// Those of a run's sets that stay on its device.
 class StoredSets {
  public:
-  /// What sets may take of a GPU's `free` memory beside a run that takes `taken`: an eighth of what
-  /// that leaves.
-  static std::uint64_t bytes_most(std::uint64_t free, std::uint64_t taken) {
-    return free <= taken ? 0 : (free - taken) / 8;
+  /// What a worker's sets may take of a GPU's `free` memory, which so many `workers` share and in
+  /// which each takes `taken` for its run: an eighth of what that leaves.
+  static std::uint64_t bytes_most(std::uint64_t free, int workers, std::uint64_t taken) {
+    const std::uint64_t mine = free / static_cast<std::uint64_t>(workers);
+    return mine <= taken ? 0 : (mine - taken) / 8;
   }
 
   /// Chooses one of `sets` after the other, as far as they are in the host's memory and fit into

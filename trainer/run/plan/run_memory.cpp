@@ -57,7 +57,8 @@ RunMemory memory_of(const Graph& graph, const MemoryQuestion& question, Storage 
           .lane = lane,
           .samples = batch_bytes(graph, batch, question.stored),
           .lanes = question.lanes,
-          .others = others};
+          .others = others,
+          .batch = batch};
 }
 
 /// A lower bound without what the operations want beside their tensors: quick at any size.
@@ -67,16 +68,27 @@ std::uint64_t least_lane(const Graph& graph, Storage storage, const MemoryQuesti
   const auto pass = [&](int batch, bool trains) {
     return plan_memory(wide, batch, bytes_of(storage), trains, nothing).bytes;
   };
-  return std::max(pass(question.train_batch, true), pass(question.executor.batch, false));
+  // The first shards of an epoch are the largest.
+  return std::max(pass(question.train_batches.front(), true), pass(question.executor.batch, false));
+}
+
+/// Samples of a shard in the steps of an epoch that has `of_shard` for it: the last one may be
+/// smaller, and the libraries may want more for it.
+std::vector<int> train_batches(std::size_t of_shard, std::size_t batch) {
+  std::vector<int> sizes{static_cast<int>(std::min(of_shard, batch))};
+  if (of_shard > batch && of_shard % batch != 0)
+    sizes.push_back(static_cast<int>(of_shard % batch));
+  return sizes;
 }
 
 /// Names the one thing that makes most of it smaller.
 std::string remedy(const RunMemory& need) {
   const std::uint64_t lanes = times(need.lane + need.samples, need.lanes);
   const std::uint64_t arenas = times(need.arena, need.arenas + need.copies);
-  if (need.data > lanes && need.data > arenas)
-    return "use fewer samples, or smaller ones (--image-shape, --max-tokens)";
-  return lanes > arenas ? "use a smaller --batch" : "use a smaller --model";
+  if (need.data >= lanes && need.data >= arenas)
+    return "use fewer samples, or less memory for them (--image-shape, --max-tokens, "
+           "--data-memory)";
+  return lanes > arenas && need.batch > 1 ? "use a smaller --batch" : "use a smaller --model";
 }
 
 std::string limit_text(const MachineMemory& there) {
@@ -89,7 +101,7 @@ std::string needing(int workers, const char* where) {
 }
 
 MemoryQuestion question_of(const MemoryParts& parts, const TrainPlan& plan, bool has_copies) {
-  const auto& [options, environment, graph, sets, chosen, there] = parts;
+  const auto& [options, environment, graph, sets, chosen, there, lanes] = parts;
   const auto shards = static_cast<std::size_t>(plan.shards);
   const std::size_t of_shard = (sets.train->size() + shards - 1) / shards;
   const int longest = std::max(text_shape(*sets.train).positions, text_shape(*sets.test).positions);
@@ -101,7 +113,7 @@ MemoryQuestion question_of(const MemoryParts& parts, const TrainPlan& plan, bool
                    .precision = options.precision.format,
                    .threads = options.device.threads_per_shard},
       .optimizer = optimizer_config(options),
-      .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
+      .train_batches = train_batches(of_shard, static_cast<std::size_t>(plan.batch)),
       .width = sets.train->texts() != nullptr ? padded_length(longest, graph.text().positions) : 0,
       .stored = image_shape(*sets.train),
       .shards = plan.shards,
@@ -154,14 +166,24 @@ std::uint64_t RunMemory::total() const {
   return data + times(arena, arenas + copies) + times(lane + samples, lanes) + others;
 }
 
-std::uint64_t RunMemory::on_gpu() const {
-  return times(arena, arenas) + lane + 2 * samples + others;
+RunMemory RunMemory::on_gpu() const {
+  return {.arena = arena,
+          .arenas = arenas,
+          .lane = lane,
+          .samples = 2 * samples,
+          .others = others,
+          .stored = stored,
+          .batch = batch};
 }
+
+RunMemory RunMemory::beside_gpu() const { return {.data = data, .arena = arena, .copies = copies}; }
 
 RunMemory planned_memory(const Graph& graph, Device& device, const MemoryQuestion& question) {
   GraphExecutor executor(graph, device, question.executor);
-  return memory_of(graph, question, device.storage(question.executor.precision),
-                   executor.bytes_needed(question.train_batch, question.width));
+  std::uint64_t lane = 0;
+  for (const int batch : question.train_batches)
+    lane = std::max<std::uint64_t>(lane, executor.bytes_needed(batch, question.width));
+  return memory_of(graph, question, device.storage(question.executor.precision), lane);
 }
 
 std::string why_too_large(const RunMemory& need, int workers, const MachineMemory& there,
@@ -178,23 +200,24 @@ std::string why_too_large(const RunMemory& need, int workers, const MachineMemor
 }
 
 std::string why_too_large(const RunMemory& need, int workers, const cuda::GpuFacts& gpu) {
-  const std::uint64_t all = times(need.on_gpu(), workers);
+  const RunMemory part = need.on_gpu();
+  const std::uint64_t all = times(part.total(), workers);
   if (all <= gpu.memory) return "";
   return fmt::format("{} {} of GPU memory, but {} has {}: {}", needing(workers, "on this GPU"),
-                     bytes_text(all), gpu.name, bytes_text(gpu.memory), remedy(need));
+                     bytes_text(all), gpu.name, bytes_text(gpu.memory), remedy(part));
 }
 
 std::string out_of_memory_text(const std::string& what, const RunMemory& planned,
-                               std::uint64_t bytes, const MachineMemory& there) {
+                               const MachineMemory& there) {
   std::string text = what;
-  if (bytes > 0)
+  if (const std::uint64_t bytes = planned.total() + planned.stored; bytes > 0)
     text += fmt::format("; this worker needs {}, and the program and its libraries some more",
                         bytes_text(bytes));
   return text + (there.address_space > 0 ? ", but " + limit_text(there) : ": ") + remedy(planned);
 }
 
 RunMemory checked_memory(const MemoryParts& parts, const TrainPlan& plan, bool reads_checkpoint) {
-  const auto& [options, environment, graph, sets, chosen, there] = parts;
+  const auto& [options, environment, graph, sets, chosen, there, lanes] = parts;
   const bool writes = options.checkpoints.every.kind != CheckpointEvery::Kind::off;
   const MemoryQuestion question =
       question_of(parts, plan, environment.rank == 0 && (writes || reads_checkpoint));
@@ -208,7 +231,10 @@ RunMemory checked_memory(const MemoryParts& parts, const TrainPlan& plan, bool r
                                             .arena_floats = graph.arena_size(),
                                             .on_phase = {}});
   refuse(parts, need);  // where the lower bound does not fit, nothing is made
-  need.lane = planned_memory(graph, *chosen.device, question).lane;
+  auto known = lanes.find(plan.shards);
+  if (known == lanes.end())
+    known = lanes.emplace(plan.shards, planned_memory(graph, *chosen.device, question).lane).first;
+  need.lane = known->second;
   refuse(parts, need);
   return need;
 }

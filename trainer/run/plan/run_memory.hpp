@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "trainer/compute/graph_executor.hpp"
 #include "trainer/data/load.hpp"
@@ -33,18 +35,21 @@ struct RunMemory {
   int lanes = 1;
   std::uint64_t others = 0;  ///< rounded weights, outputs of replicas, what sums over GPUs receive
   std::uint64_t stored = 0;  ///< data sets that stay on a GPU, as far as there is room
+  int batch = 1;             ///< b, which can be smaller if it is not 1
 
   [[nodiscard]] std::uint64_t total() const;
-  /// What must fit into a GPU's memory.
-  [[nodiscard]] std::uint64_t on_gpu() const;
+  /// Where a GPU trains: what must fit into its memory.
+  [[nodiscard]] RunMemory on_gpu() const;
+  /// Where a GPU trains: what is planned in the host's memory.
+  [[nodiscard]] RunMemory beside_gpu() const;
 };
 
 struct MemoryQuestion {
   std::uint64_t data = 0;
   GraphExecutor::Settings executor;
   OptimizerConfig optimizer;
-  int train_batch = 1;  ///< samples of the largest shard that the data has
-  int width = 0;        ///< tokens of the widest shard; of images 0
+  std::vector<int> train_batches = {1};  ///< samples of a shard, in all steps of an epoch
+  int width = 0;                         ///< tokens of the widest shard; of images 0
   ImageShape stored{.height = 0, .width = 0, .channels = 0};  ///< pictures as their set has them
   int shards = 1;                                             ///< V
   ShardRun run;                                               ///< what this worker computes
@@ -63,10 +68,10 @@ std::string why_too_large(const RunMemory& need, int workers, const MachineMemor
 /// Why this can never fit into a GPU that `workers` have; empty: it may.
 std::string why_too_large(const RunMemory& need, int workers, const cuda::GpuFacts& gpu);
 
-/// After `what` was refused memory: "out of memory in training". `bytes`: those of the plan; 0: it
-/// is not known.
+/// After `what` was refused memory: "out of memory in training". `planned`: of this memory; nothing
+/// in it: the data sets were not loaded yet.
 std::string out_of_memory_text(const std::string& what, const RunMemory& planned,
-                               std::uint64_t bytes, const MachineMemory& there = {});
+                               const MachineMemory& there = {});
 
 struct MemoryParts {
   const Options& options;
@@ -75,6 +80,8 @@ struct MemoryParts {
   const TrainAndTest& sets;
   const ChosenDevice& chosen;
   MachineMemory there;  ///< as it was before this worker loaded its data
+  /// What is known of RunMemory::lane, by V: to learn it takes all operations of the model.
+  std::map<int, std::uint64_t>& lanes;
 };
 /// What this worker is going to take, but for data sets that stay on a GPU. Throws DataError where
 /// that can never fit. `reads_checkpoint`: rank 0 goes on from one.

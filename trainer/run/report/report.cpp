@@ -78,15 +78,19 @@ void Report::record(const ReportLine& line, std::int64_t step, bool is_shown) {
 bool Report::interval(const Interval& interval, steady_clock::time_point now) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return true;
-  const ReportLine line = line_of(interval, style());
   // Curves end where training does.
-  if (interval.is_last || line_due(interval.step, now)) {
-    last_metrics_ = now;
-    record(line, interval.step, !settings_.quiet);
-  }
-  if (text_due(now)) {
-    last_progress_ = now;
-    print(line.text, true);
+  const bool records = interval.is_last || line_due(interval.step, now);
+  const bool shows = text_due(now);
+  if (records || shows) {
+    const ReportLine line = line_of(interval, style());
+    if (records) {
+      last_metrics_ = now;
+      record(line, interval.step, !settings_.quiet);
+    }
+    if (shows) {
+      last_progress_ = now;
+      print(line.text, true);
+    }
   }
   // Each has so many steps: the next one begins where one is full, in whichever start that is.
   return settings_.log_every == 0 || interval.step % settings_.log_every == 0;
@@ -96,13 +100,16 @@ void Report::evaluation(const EvaluationProgress& progress, steady_clock::time_p
                         steady_clock::time_point now) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return;
+  const bool records = now - std::max(last_metrics_, began) >= kMetricsEvery;
+  const bool shows =
+      !settings_.json && !settings_.quiet && now - std::max(last_progress_, began) >= text_every();
+  if (!records && !shows) return;  // it is asked after each batch
   const ReportLine line = line_of(progress, style());
-  if (now - std::max(last_metrics_, began) >= kMetricsEvery) {
+  if (records) {
     last_metrics_ = now;
     record(line, progress.step, !settings_.quiet);
   }
-  if (!settings_.json && !settings_.quiet &&
-      now - std::max(last_progress_, began) >= text_every()) {
+  if (shows) {
     last_progress_ = now;
     print(line.text, true);
   }

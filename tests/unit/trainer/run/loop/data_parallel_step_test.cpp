@@ -152,7 +152,7 @@ TEST_CASE("replica 0 holds moments, arriving gradients and outputs beside what e
   const RunMemory need = planned_memory(*run.graph, *run.device,
                                         {.executor = {.batch = kOfReplica, .precision = precision},
                                          .optimizer = optimizer_config(run.options),
-                                         .train_batch = kOfReplica,
+                                         .train_batches = {kOfReplica},
                                          .stored = kPixels,
                                          .shards = shards,
                                          .run = {0, shards},

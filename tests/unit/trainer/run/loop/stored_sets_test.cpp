@@ -203,9 +203,11 @@ TEST_CASE("sets stay on the GPU as far as they fit, and are in memory") {
 }
 
 TEST_CASE("data sets get an eighth of what a run leaves of the GPU's free memory") {
-  CHECK(StoredSets::bytes_most(14'000'000, 6'000'000) == 1'000'000);
-  CHECK(StoredSets::bytes_most(6'000'000, 6'000'000) == 0);
-  CHECK(StoredSets::bytes_most(0, 6'000'000) == 0);
+  CHECK(StoredSets::bytes_most(14'000'000, 1, 6'000'000) == 1'000'000);
+  CHECK(StoredSets::bytes_most(28'000'000, 2, 6'000'000) == 1'000'000);
+  CHECK(StoredSets::bytes_most(6'000'000, 1, 6'000'000) == 0);
+  CHECK(StoredSets::bytes_most(11'000'000, 2, 6'000'000) == 0);
+  CHECK(StoredSets::bytes_most(0, 1, 6'000'000) == 0);
 }
 
 TEST_CASE("a sample beyond its set is refused before the GPU would read there") {

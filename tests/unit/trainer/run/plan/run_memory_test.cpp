@@ -6,6 +6,7 @@
 
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/trainer/data/placed_set.hpp"
+#include "tests/unit/trainer/host/delegating_device.hpp"
 #include "tests/unit/trainer/host/host_executor.hpp"
 #include "tests/unit/trainer/host/samples.hpp"
 #include "trainer/data/shapes.hpp"
@@ -17,9 +18,10 @@ namespace ddprun::trainer {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 MemoryQuestion question(int batch) {
-  return {.executor = {.batch = batch}, .optimizer = {}, .train_batch = batch, .run = {0, 1}};
+  return {.executor = {.batch = batch}, .optimizer = {}, .train_batches = {batch}, .run = {0, 1}};
 }
 
 TEST_CASE(
@@ -84,7 +86,7 @@ TEST_CASE("weights that layers read in half precision are planned, in each repli
 
 TEST_CASE("a need beyond the machine is refused with both numbers and one remedy") {
   const RunMemory need{
-      .arena = 100'000'000, .arenas = 3, .copies = 1, .lane = 800'000'000, .lanes = 2};
+      .arena = 100'000'000, .arenas = 3, .copies = 1, .lane = 800'000'000, .lanes = 2, .batch = 4};
   CHECK(need.total() == 2'000'000'000);
   CHECK(why_too_large(need, 1, {.most = 2'000'000'000}).empty());
   CHECK(why_too_large(need, 1, MachineMemory{}).empty());  // unknown
@@ -100,11 +102,29 @@ TEST_CASE("a need beyond the machine is refused with both numbers and one remedy
   CHECK_FALSE(why_too_large(large, 2, {.most = 899'999'999}).empty());
 }
 
+TEST_CASE("a remedy can be followed: no batch below 1, and on a GPU no data of the host") {
+  RunMemory need{.arena = 1'000'000, .arenas = 3, .lane = 8'000'000, .batch = 2};
+  CHECK_THAT(why_too_large(need, 1, {.most = 1}), EndsWith(": use a smaller --batch"));
+  need.batch = 1;
+  CHECK_THAT(why_too_large(need, 1, {.most = 1}), EndsWith(": use a smaller --model"));
+  need.batch = 2;
+  need.data = 20'000'000;
+  const cuda::GpuFacts gpu{.name = "GPU", .uuid = {}, .memory = 1, .libraries = {}};
+  CHECK_THAT(why_too_large(need, 1, {.most = 1}),
+             EndsWith(": use fewer samples, or less memory for them (--image-shape, --max-tokens, "
+                      "--data-memory)"));
+  CHECK_THAT(why_too_large(need, 1, gpu), EndsWith(": use a smaller --batch"));
+  // What the host holds beside a GPU: the data sets and copies for checkpoints.
+  need.copies = 2;
+  CHECK(need.beside_gpu().total() == 22'000'000);
+}
+
 TEST_CASE("data sets that never fit are refused before they are loaded") {
   CHECK(why_too_large({.data = 1'070'000'000}, 4, {.most = 4'000'000'000},
                       "memory for the data sets") ==
         "the 4 workers here need 4.28 GB of memory for the data sets, but this machine has 4.00 "
-        "GB: use fewer samples, or smaller ones (--image-shape, --max-tokens)");
+        "GB: use fewer samples, or less memory for them (--image-shape, --max-tokens, "
+        "--data-memory)");
 }
 
 TEST_CASE("a limit of the address space counts for each worker") {
@@ -125,7 +145,7 @@ TEST_CASE("a plan is compared with the GPU's memory, without what is the host's"
                        .lane = 4'000'000,
                        .samples = 250'000,
                        .others = 500'000};
-  CHECK(need.on_gpu() == 8'000'000);  // the two buffers in which samples arrive
+  CHECK(need.on_gpu().total() == 8'000'000);  // the two buffers in which samples arrive
   cuda::GpuFacts gpu{.name = "NVIDIA H200", .uuid = {}, .memory = 8'000'000, .libraries = {}};
   CHECK(why_too_large(need, 1, gpu).empty());
   CHECK(why_too_large(need, 2, gpu) ==
@@ -135,12 +155,96 @@ TEST_CASE("a plan is compared with the GPU's memory, without what is the host's"
 
 TEST_CASE("memory that is refused is reported with what is planned, as far as that is known") {
   const RunMemory need{.arena = 100'000'000, .arenas = 4, .lane = 1'000'000};
-  CHECK(out_of_memory_text("out of memory in training", need, need.total()) ==
+  CHECK(out_of_memory_text("out of memory in training", need) ==
         "out of memory in training; this worker needs 401 MB, and the program and its libraries "
         "some more: use a smaller --model");
-  CHECK_THAT(out_of_memory_text("out of memory", {}, 0, {.address_space = 500'000'000}),
-             Contains("out of memory, but the limit of a process's address space (ulimit -v) is "
-                      "500 MB: raise it, or use "));
+  // While data sets are loaded nothing is planned yet.
+  CHECK(out_of_memory_text("out of memory", {}, {.address_space = 500'000'000}) ==
+        "out of memory, but the limit of a process's address space (ulimit -v) is 500 MB: raise "
+        "it, or use fewer samples, or less memory for them (--image-shape, --max-tokens, "
+        "--data-memory)");
+}
+
+/// Wants a larger workspace for passes over `batch` samples.
+class UnevenDevice final : public test::DelegatingDevice {
+ public:
+  explicit UnevenDevice(int batch) : DelegatingDevice(test::host()), batch_(batch) {}
+  std::unique_ptr<Operation> make_operation(const Layer& layer,
+                                            const OperationShape& shape) override {
+    ++made;
+    auto operation = DelegatingDevice::make_operation(layer, shape);
+    if (shape.batch != batch_) return operation;
+    return std::make_unique<Wanting>(std::move(operation));
+  }
+
+  int made = 0;
+
+ private:
+  class Wanting final : public Operation {
+   public:
+    explicit Wanting(std::unique_ptr<Operation> inner) : inner_(std::move(inner)) {}
+    [[nodiscard]] OperationMemory memory() const override {
+      return {inner_->memory().saved, std::size_t{1} << 20};
+    }
+    void forward(const Tensors& tensors, const Pass& pass) override {
+      inner_->forward(tensors, pass);
+    }
+    void backward(const Tensors& tensors, const Pass& pass) override {
+      inner_->backward(tensors, pass);
+    }
+
+   private:
+    std::unique_ptr<Operation> inner_;
+  };
+
+  int batch_;
+};
+
+TEST_CASE("the plan of a lane has room for the smaller shard at the end of an epoch") {
+  constexpr ImageShape kShape{8, 8, 1};
+  Options options;
+  options.batches.batch = 8;
+  options.device.lanes = 1;
+  const WorkerEnvironment environment;
+  const Graph graph = make_graph({.model = ModelName::lenet, .shape = kShape, .classes = 10});
+  TrainAndTest sets;
+  for (auto* set : {&sets.train, &sets.test})  // two shards of 8 and one of 5
+    *set = std::make_unique<PlacedSet>(make_shapes(1, 0, 21, kShape), true);
+  const TrainPlan plan =
+      make_plan(options, environment, facts_of(*sets.train, *sets.test), std::nullopt);
+  const auto planned = [&](int batch) {
+    ChosenDevice chosen;
+    auto device = std::make_unique<UnevenDevice>(batch);
+    const int& made = device->made;
+    chosen.device = std::move(device);
+    std::map<int, std::uint64_t> lanes;
+    const MemoryParts parts{.options = options,
+                            .environment = environment,
+                            .graph = graph,
+                            .sets = sets,
+                            .chosen = chosen,
+                            .there = {},
+                            .lanes = lanes};
+    const std::uint64_t lane = checked_memory(parts, plan, false).lane;
+    const int once = made;
+    CHECK(checked_memory(parts, plan, true).lane == lane);
+    CHECK(made == once);  // what a lane takes is known
+    return lane;
+  };
+  const std::uint64_t even = planned(3);
+  CHECK(planned(5) > even);
+  CHECK(planned(8) > even);
+}
+
+TEST_CASE("a device's peak is what was allocated at one time, with memory given back since") {
+  const auto device = make_host_device();
+  CHECK(device->peak_bytes() == 0);
+  {
+    const DeviceMemory first = device->allocate(3000);
+    const DeviceMemory second = device->allocate(1000);
+  }
+  const DeviceMemory later = device->allocate(2000);
+  CHECK(device->peak_bytes() == 4000);
 }
 
 TEST_CASE("a run is refused by its options and data, with images that are decoded ahead") {
@@ -158,12 +262,14 @@ TEST_CASE("a run is refused by its options and data, with images that are decode
     chosen.device = make_host_device();
     const TrainPlan plan =
         make_plan(options, environment, facts_of(*sets.train, *sets.test), std::nullopt);
+    std::map<int, std::uint64_t> lanes;
     return checked_memory({.options = options,
                            .environment = environment,
                            .graph = graph,
                            .sets = sets,
                            .chosen = chosen,
-                           .there = there},
+                           .there = there,
+                           .lanes = lanes},
                           plan, false);
   };
   const std::uint64_t sets = 57 * (64 + sizeof(ImageLabel));
