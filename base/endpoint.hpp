@@ -1,4 +1,5 @@
-// HOST:PORT as people write it, the same in every option of every program. Pure.
+// HOST:PORT as people write it, the same in every option of every program, which is pure; and the
+// only calls of the system's resolver.
 #pragma once
 
 #include <netdb.h>

@@ -91,10 +91,10 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                handle(CannotGoOn{"the workers have no store: " + problem});
              }),
       descendants_(context_, link_.cgroup(),
-                   {[this](const std::string& line) { notice(line); },
+                   {[this](const std::string& line) { output_.notice(line); },
                     [this](pid_t pid) { shared_memory_.note_end(pid); }}),
       watches_(context_, config, user, machine(), descendants_,
-               {[this](const std::string& line) { notice(line); },
+               {[this](const std::string& line) { output_.notice(line); },
                 [this](FoundHang found) { handle(std::move(found)); },
                 [this] { handle(SuspectsSeen{}); }}) {
   if (config.checks.preflight)
@@ -108,13 +108,14 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                             handle(std::move(ended));
                           }});
   if (!config.checks.claimed_gpus.empty())
-    checks_.gpu_wait.emplace(context_, user, config.checks.claimed_gpus,
-                             GpuWait::Events{[this](const std::string& line) { notice(line); },
-                                             [this] { handle(GpusAwaited{}); }});
+    checks_.gpu_wait.emplace(
+        context_, user, config.checks.claimed_gpus,
+        GpuWait::Events{[this](const std::string& line) { output_.notice(line); },
+                        [this] { handle(GpusAwaited{}); }});
   if (config.chaos)
     chaos_.emplace(
         context_, *config.chaos, machine(), nodes_,
-        ChaosStrikes::Events{[this](const std::string& line) { notice(line); },
+        ChaosStrikes::Events{[this](const std::string& line) { output_.notice(line); },
                              [this](const std::string& problem) { handle(CannotGoOn{problem}); }});
 }
 
@@ -131,7 +132,7 @@ std::unique_ptr<MembershipLink> Agent::make_membership() {
 NodeLink::Events Agent::link_events() {
   NodeLink::Events events;
   events.message = [this](proto::MembershipMessage message) { on_message(std::move(message)); };
-  events.notice = [this](const std::string& line) { notice(line); };
+  events.notice = [this](const std::string& line) { output_.notice(line); };
   events.ready = [this] { prepare(); };
   events.failed = [this](const std::string& problem) {
     handle(Prepared{"", 0, 0, false, problem});
@@ -198,7 +199,7 @@ void Agent::on_signal(const warden::SignalRecord& record) {
 
 /// It gave us our place and would have ended us: from here on the node may be given to others.
 void Agent::on_scheduler_end(const machine::Ancestor& scheduler) {
-  notice(
+  output_.notice(
       fmt::format("{} (pid {}), which has started ddprun here, is gone, and with it whatever "
                   "could end this job",
                   scheduler.name, scheduler.pid));
@@ -214,7 +215,7 @@ void Agent::obey(NodeAction& any) {
       [this](const StopCheck&) { checks_.preflight->stop(); },
       [this](const AwaitGpus&) { checks_.gpu_wait->start(); },
       [this](Send& action) { send(std::move(action.message)); },
-      [this](const Notice& action) { notice(action.line); },
+      [this](const Notice& action) { output_.notice(action.line); },
       [this](const StartWorkers&) { start_workers(); },
       [this](const SignalWorkers& action) { signal_workers(action.signal); },
       [this](const StopWorkers& action) { stop_workers(action); },
@@ -232,7 +233,10 @@ void Agent::obey(NodeAction& any) {
         descendants_.kill(machine().round()->round.number, action.limit,
                           [this] { handle(LeftoversSeen{!descendants_.unkillable().empty()}); });
       },
-      [this](const ReadOutput&) { output_.when_ended([this] { handle(OutputRead{}); }); },
+      [this](const ReadOutput&) {
+        end_round();
+        output_.when_ended([this] { handle(OutputRead{}); });
+      },
       [this](const ReportRound&) { report_round(); },
       [this](const EndWithin& action) { link_.ends_within(action.limit); },
       [this](const NameStuck& action) { descendants_.name_stuck(action.left); },

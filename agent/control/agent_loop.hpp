@@ -119,13 +119,14 @@ class Agent {
   void stop_workers(const StopWorkers& action);
   void pause();
   void resume(const ResumeJob& action);
+  /// No worker is left: what served them ends, once, before anything is waited for.
+  void end_round();
   void report_round();
   proto::Stopped gather_evidence();
   void end_job(EndJob& action);
 
   std::unique_ptr<MembershipLink> make_membership();
   [[nodiscard]] NodeLink::Events link_events();
-  void notice(const std::string& line) { output_.notice(line); }
   [[nodiscard]] const NodeMachine& machine() const { return node_.machine(); }
   [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
 

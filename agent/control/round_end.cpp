@@ -76,11 +76,17 @@ std::map<int, std::string> error_files_of(const AgentConfig& config, const proto
 
 }  // namespace
 
-void Agent::report_round() {
+void Agent::end_round() {
   const NodeRound& round = *machine().round();
+  if (!result_.rounds.empty() && result_.rounds.back().number == round.round.number) return;
   link_.lease(std::nullopt);  // no workers are here that could outlive it
   store_.end();
   add_summary(result_, round, start_);
+}
+
+void Agent::report_round() {
+  end_round();
+  const NodeRound& round = *machine().round();
   proto::Stopped stopped = gather_evidence();
   remove_round_files(config_, round.round);
   stopped.losses = {output_.dropped_bytes(), descendants_.unkillable()};

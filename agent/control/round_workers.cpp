@@ -47,7 +47,7 @@ void Agent::prepare() {
 void Agent::start_workers() {
   const NodeRound& round = *machine().round();
   if (nodes_ != nullptr) nodes_->keep_lease();
-  if (result_.rounds.empty() && !config_.start_note.empty()) notice(config_.start_note);
+  if (result_.rounds.empty() && !config_.start_note.empty()) output_.notice(config_.start_note);
   if (round.round.last_culprit && !result_.rounds.empty())
     result_.rounds.back().culprit = round.round.last_culprit;
   handles_.emplace();

@@ -26,8 +26,8 @@ struct OutputSettings {
   std::chrono::milliseconds bar_interval{10'000};
   int stdout_fd = STDOUT_FILENO;  ///< borrowed
   int stderr_fd = STDERR_FILENO;
-  /// From the thread that reads, each time that it has caught up or that the last stream has ended;
-  /// see WorkerOutput.
+  /// From the thread that reads, each time that it has caught up, and that the last stream has
+  /// ended with all lines of ours before; see WorkerOutput.
   std::function<void()> caught_up = {};
 };
 

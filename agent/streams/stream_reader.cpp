@@ -175,6 +175,7 @@ void StreamReader::take_lines(const std::vector<std::string>& lines) {
   asked.erase(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(lines.size()));
   requests_.sight = outlets_.sight();
   requests_.changed.notify_all();
+  if (requests_.open_streams == 0 && asked.empty() && caught_up_) caught_up_();
 }
 
 void StreamReader::resize(std::uint64_t number) {
@@ -186,13 +187,14 @@ void StreamReader::resize(std::uint64_t number) {
 
 void StreamReader::draw() {
   bool paused = false;
+  bool is_answered = false;
   {
     const std::lock_guard lock(requests_.mutex);
     paused = requests_.pause.wanted;
+    is_answered = requests_.pause.done == paused;
   }
-  const bool was_paused = unfinished_.is_paused();
   unfinished_.draw(Steady::now(), paused);
-  if (paused == was_paused) return;
+  if (is_answered) return;
   const std::lock_guard lock(requests_.mutex);
   requests_.pause.done = paused;
   requests_.sight = outlets_.sight();

@@ -78,6 +78,7 @@ void WorkerOutput::resize(Steady::time_point deadline) {
 
 void WorkerOutput::pause(Steady::time_point deadline) {
   std::unique_lock lock(requests_.mutex);
+  if (!requests_.pause.wanted) requests_.pause.done = false;  // that answers an earlier pause
   requests_.pause.wanted = true;
   if (!thread_.joinable()) return;
   watch_.wake();

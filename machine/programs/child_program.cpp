@@ -170,6 +170,8 @@ void ChildProgram::stop() {
 void ChildProgram::close_all() {
   ++number_;
   pid_ = 0;
+  unsent_.clear();
+  closing_input_ = output_waits_ = errors_wait_ = false;
   late_.cancel();
   for (Stream* stream : {&input_, &output_, &errors_}) {
     ErrorCode ignored;

@@ -76,6 +76,5 @@ class TlsEnd : public proto::Encryption {
 
 /// What an error is about, without the library it comes from (openssl/err.h).
 inline unsigned long reason_of(unsigned long error) { return error & 0xfff; }
-/// With the alert's number added: the other end has given up.
 
 }  // namespace ddprun::rdzv

@@ -32,6 +32,13 @@ def unread_rows(root):
                       "read it in launcher/options/, or give the row a .no_effect"
 
 
+def names_of(struct, structs, using):
+    """What values of a struct are called: as a member of another one, as a parameter, as a reference to a member."""
+    members = set(re.findall(rf"\b{struct} (\w+)", "".join(other.group(2) for other in structs)))
+    references = re.findall(r"auto& (\w+) = [\w.>-]*\b(\w+);", using)
+    return {"options"} | members | set(re.findall(rf"\b{struct}& (\w+)", using)) | {name for name, member in references if member in members}
+
+
 def unused_values(root):
     """Members of LaunchOptions and its groups that the launcher does not use outside launcher/options/."""
     path = root / OPTIONS / "options.hpp"
@@ -43,8 +50,9 @@ def unused_values(root):
     using = "".join(source.read_text(encoding="utf-8") for source in sorted((root / "launcher").rglob("*.cpp"))
                     if OPTIONS not in source.relative_to(root).parents)
     for struct in structs:
+        owners = "|".join(names_of(struct.group(1), structs, using))
         for member in MEMBER.finditer(struct.group(2)):
-            if not re.search(rf"(?:\.|->){member.group(1)}\b", using):
+            if not re.search(rf"\b(?:{owners})(?:\.|->){member.group(1)}\b", using):
                 line = line_of(text, struct.start(2) + member.start())
                 yield f"{OPTIONS / 'options.hpp'}:{line}: nothing uses {struct.group(1)}::{member.group(1)} behind the parser"
 

@@ -76,6 +76,7 @@ esac
 PROVIDE = """#!/usr/bin/env bash
 case "$1" in
 %s
+  libboost-process-dev) mkdir -p "$2/usr/lib"; touch "$2/usr/lib/libboost_process.a" ;;
   python3-torch) touch "$FAKE_MACHINE/torch" ;;
   python3-venv) touch "$FAKE_MACHINE/venv_module" ;;
   g++) printf '#!/bin/sh\\necho 12.2.0\\n' >"$FAKE_MACHINE/bin/g++"; chmod +x "$FAKE_MACHINE/bin/g++" ;;

@@ -178,6 +178,21 @@ class InstallDeps(InstallDepsTest):
         self.succeeds()
         self.assertEqual(self.machine.calls(), [])
 
+    def test_a_boost_whose_process_is_a_library_needs_that_library(self):
+        usr = self.machine.root / "usr"
+        (usr / "include" / "boost" / "version.hpp").write_text("#define BOOST_VERSION 108800\n")
+        config = usr / "include" / "boost" / "process" / "v2" / "detail" / "config.hpp"
+        config.parent.mkdir(parents=True)
+        config.write_text("#define BOOST_PROCESS_V2_HEADER_ONLY 1\n")
+        self.succeeds()
+        self.assertEqual(self.machine.calls(), [])
+        config.write_text("#define BOOST_PROCESS_V2_DECL\n")
+        self.succeeds()
+        self.assertIn("libboost-process-dev libboost-filesystem-dev", self.machine.installs()[0])
+        (self.machine.folder / "calls").unlink()
+        self.succeeds()
+        self.assertEqual(self.machine.calls(), [])
+
     def test_the_default_boost_is_taken_where_it_is_new_enough_else_the_newest_versioned_one(self):
         self.machine.user(1000)
         self.machine.lacks("libboost1.81-dev")

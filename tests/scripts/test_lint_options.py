@@ -56,6 +56,15 @@ class Options(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertTrue(found[0].startswith("launcher/options/options.hpp:4: nothing uses LaunchOptions::grow_delay"), found)
 
+    def test_a_member_of_a_group_is_used_by_the_groups_name_or_a_reference_to_it(self):
+        values = "\nstruct LogOptions {\n  int mode = 0;\n};\n\nstruct LaunchOptions {\n  LogOptions logs;\n};\n"
+        for planner, used in [("plan.mode = options.logs.mode;", True), ("const auto& given = options.logs; f(given.mode, 1);", True),
+                              ("void f(const LogOptions& of_user) { g(of_user.mode); } h(options.logs);", True),
+                              ("plan.mode = other.mode; f(options.logs);", False)]:
+            with self.subTest(planner):
+                found = findings(rows="", values=values, parser="", planner=planner)
+                self.assertEqual(len(found), 0 if used else 1, found)
+
     def test_a_tree_without_the_struct_is_no_silent_success(self):
         self.assertEqual(len(findings(values="struct Others {\n};\n")), 1)
 

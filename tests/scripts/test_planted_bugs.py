@@ -1,6 +1,7 @@
 """Bugs that can be planted into the cores: each still has its place there. tests/sim/planted_bugs.py plants them."""
 
 import pathlib
+import re
 import sys
 import unittest
 
@@ -17,6 +18,10 @@ class PlantedBugs(unittest.TestCase):
                 with self.subTest(name, file=edit.file):
                     self.assertEqual((ROOT / edit.file).read_text().count(edit.right), 1)
                     self.assertNotEqual(edit.right, edit.wrong)
+
+    def test_what_is_copied_can_be_built(self):
+        for place in re.findall(r"^ *add_subdirectory\((\w+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE):
+            self.assertIn(place, planted_bugs.FOLDERS)
 
 
 if __name__ == "__main__":

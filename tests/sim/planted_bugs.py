@@ -17,7 +17,7 @@ import tempfile
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = "agent base bench cmake launcher machine proto rendezvous scripts tests trainer warden worker".split()
+FOLDERS = "agent base bench cmake launcher machine proto rendezvous scripts tests texts trainer warden worker".split()
 
 
 class Edit(NamedTuple):

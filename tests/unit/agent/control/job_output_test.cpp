@@ -5,6 +5,9 @@
 
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -100,4 +103,30 @@ TEST_CASE("where no output goes through the agent none is waited for") {
   bool is_called = false;
   output.when_ended([&] { is_called = true; });
   CHECK(is_called);
+}
+
+TEST_CASE("lines of our own are waited for by the same call as the streams' ends") {
+  std::mutex mutex;
+  std::condition_variable called;
+  int calls = 0;
+  const agent::StreamPair console = agent::make_stream_pipe().value();
+  agent::WorkerOutput output(
+      {.stdout_fd = console.workers.get(), .stderr_fd = console.workers.get(), .caught_up = [&] {
+         const std::lock_guard lock(mutex);
+         ++calls;
+         called.notify_all();
+       }});
+  REQUIRE_FALSE(output.add({}));
+  output.begin_drain();
+  for (int line = 0; line < 20; ++line) {
+    // With no stream open only this line is left to be handed over.
+    std::unique_lock lock(mutex);
+    const int before = calls;
+    lock.unlock();
+    REQUIRE(output.say("a line"));
+    lock.lock();
+    REQUIRE(called.wait_for(lock, 10s, [&] { return calls > before; }));
+  }
+  output.end_drain();
+  output.flush(std::chrono::steady_clock::now() + 10s);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/example_words.hpp"
+#include "texts/misplaced_option.hpp"
 #include "trainer/run/cli/options.hpp"
 
 namespace ddprun::trainer {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/short_help_checks.hpp"
+#include "texts/misplaced_option.hpp"
 #include "trainer/run/cli/options.hpp"
 
 namespace ddprun::trainer {
