@@ -1,5 +1,4 @@
-// HOST:PORT as people write it, the same in every option of every program, which is pure; and the
-// only calls of the system's resolver.
+// HOST:PORT as people write it, in every program alike, and all calls of the system's resolver.
 #pragma once
 
 #include <netdb.h>
