@@ -5,6 +5,7 @@
 #include <string>
 
 #include "launcher/report/report.hpp"
+#include "tests/support/transcript.hpp"
 
 namespace ddprun::test {
 
@@ -61,6 +62,16 @@ inline std::string said(const agent::AgentResult& result) {
 inline std::string said(agent::AgentResult result, const proto::ProgramFacts& program) {
   result.finished.verdict->program = program;
   return said(result);
+}
+
+/// The report is the one of tests/transcripts/report.txt; `state` tells those of one test case
+/// apart.
+inline void check_report(const agent::AgentResult& result, const std::string& state = "") {
+  check_transcript("report", state, said(result));
+}
+inline void check_report(const agent::AgentResult& result, const proto::ProgramFacts& program,
+                         const std::string& state) {
+  check_transcript("report", state, said(result, program));
 }
 
 inline bool has(const std::string& text, const std::string& part) {

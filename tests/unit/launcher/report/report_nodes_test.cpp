@@ -8,6 +8,7 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
+using test::check_report;
 using test::failed;
 using test::has;
 using test::said;
@@ -19,12 +20,9 @@ TEST_CASE("a lost node is reported as the culprit") {
   result.finished.reason = "node1 was lost";
   result.finished.no_restart = "1 of 1 changes of nodes used (--max-node-changes)";
   result.finished.lost_node = proto::LostNode{"node1", 8, 8, proto::LossSign::silent, 17s, 0};
-  CHECK(
-      said(result) ==
-      "ddprun: culprit: node1 (ranks 8 to 15), lost: it has not answered for 17.0 s\n"
-      "ddprun: exit code 69 (not restarted: 1 of 1 changes of nodes used (--max-node-changes))\n");
+  check_report(result, "one");
   result.finished.lost_node->more = 2;
-  CHECK(has(said(result), "ddprun: 2 more nodes lost, too\n"));
+  check_report(result, "three");
   const auto json = nlohmann::json::parse(launcher::report_json(result, 69, {}));
   CHECK(json["culprit"].is_null());
   CHECK(json["lost_node"]["evidence"] == "node_lost");
@@ -39,10 +37,7 @@ TEST_CASE(
   agent::AgentResult result;
   result.finished.outcome = Ending::failed;
   result.finished.lost_node = proto::LostNode{"node1", 8, 8, proto::LossSign::silent, 17s, 0, true};
-  CHECK(
-      has(said(result),
-          "lost: it has not answered for 17.0 s or longer, since before the rendezvous was started "
-          "again\n"));
+  check_report(result);
   const auto json = nlohmann::json::parse(launcher::report_json(result, 69, {}));
   CHECK(json["lost_node"]["silent_for_longer"] == true);
 }
@@ -99,9 +94,7 @@ TEST_CASE("nodes that were not sound are reported, also after a success") {
   agent::AgentResult result;
   result.finished.unsound = {{"node3", "failed its check (--preflight): GPU 3\nis gone", 1},
                              {"node4", "failed its check (--preflight)", 7}};
-  CHECK(said(result) ==
-        "ddprun: node3 failed its check (--preflight): GPU 3 is gone\n"
-        "ddprun: node4 failed its check (--preflight) (7 times)\n");
+  check_report(result);
   const auto json = nlohmann::json::parse(launcher::report_json(result, 0, {}));
   REQUIRE(json["unsound_nodes"].size() == 2);
   CHECK(json["unsound_nodes"][1]["host"] == "node4");
@@ -117,8 +110,7 @@ TEST_CASE("a node that was not sound is named once where the job ended because o
   const std::string line =
       name + " failed its check (--preflight): no GPU; the rendezvous runs there, and ends with it";
   result.finished.reason = line;
-  CHECK(said(result) ==
-        "ddprun: node4 failed its check (--preflight) (2 times)\nddprun: " + line + "\n");
+  check_report(result, name);
 }
 
 TEST_CASE("the JSON report lists the nodes of the last round") {
@@ -149,22 +141,17 @@ TEST_CASE("of the workers that were stopped a node names its own, and tells so")
   result.last_round.nodes = 2;
   result.last_round.first_rank = 4;
   result.finished.verdict->culprit.rank = 5;
-  CHECK(has(said(result), "ddprun: stopped because of it on this node: ranks 4, 6\n"));
+  check_report(result);
 }
 
 TEST_CASE("the report admits that the clocks of two nodes do not tell which failed first") {
   agent::AgentResult result = failed({false, 3, false});
   proto::Verdict& verdict = *result.finished.verdict;
   verdict.close_call = proto::CloseCall{12, 0, 240us, false};
-  CHECK(
-      has(said(result),
-          "ddprun: order: rank 12 failed within 0.3 ms, closer than the clocks can tell; the lower "
-          "rank decided\n"));
+  check_report(result, "two");
   verdict.close_call = proto::CloseCall{12, 3, 25ms, true};
-  CHECK(has(said(result),
-            "ddprun: order: rank 12 and 3 more failed within 25.0 ms, closer than the clocks can "
-            "tell; the stronger evidence decided\n"));
+  check_report(result, "five");
   verdict.victims.push_back(verdict.culprit);
   verdict.culprit.failure.evidence.kind = proto::EvidenceKind::own_exit;
-  CHECK(has(said(result), "ddprun: evidence: it ended first, or at the same time\n"));
+  check_report(result, "with a victim");
 }
