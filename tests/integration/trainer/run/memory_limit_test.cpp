@@ -106,7 +106,8 @@ TEST_CASE("data sets of all workers here that never fit are named before any is 
     CHECK(
         result.err ==
         "train: the 4 workers here need 44 MB of memory for the data sets, but this machine has 43 "
-        "MB: use fewer samples, or smaller ones (--image-shape, --max-tokens)\n");
+        "MB: use fewer samples, or less memory for them (--image-shape, --max-tokens, "
+        "--data-memory)\n");
   }
 }
 
