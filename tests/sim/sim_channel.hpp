@@ -9,7 +9,7 @@
 namespace ddprun::sim {
 
 inline constexpr const char* kRunId = "job";
-/// Of a cut network, by the kernel, which sends again.
+/// Until the kernel, which sends again, notices that a cut network is whole.
 inline constexpr Duration kHealingNoticed = std::chrono::milliseconds(200);
 
 /// Where an agent is, and what is between it and the service.

@@ -35,7 +35,7 @@ class SimEtcd {
 
   /// A leader's write: `leader` is the create_revision of the key that it had.
   rdzv::EtcdResult<rdzv::EtcdTxnAnswer> write(const rdzv::EtcdTxn& txn, rdzv::EtcdRevision leader);
-  /// Of the leader's key as it is; 0: there is none.
+  /// The create_revision of the leader's key as it is; 0: there is none.
   [[nodiscard]] rdzv::EtcdRevision leader_revision();
 
   /// From now on the clocks of its members run too fast or too slowly, each by an error of its own:

@@ -15,8 +15,8 @@ namespace {
 constexpr Duration kAttempt = 6s;
 /// Workers that were sent SIGKILL, what they left, and messages on their way.
 constexpr Duration kMoments = 1s;
-/// Of another leader: the lease of the one before, and of each agent an attempt at a place that
-/// does not lead.
+/// Until another one leads: the lease of the one before, and of each agent an attempt at a place
+/// that does not lead.
 constexpr Duration kElection = 5s + 1s + kAttempt;
 /// A lease that ends late, by the clock of a member of etcd.
 constexpr Duration kLateLease = 2s;

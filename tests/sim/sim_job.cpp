@@ -196,7 +196,7 @@ void SimJob::over(Agent& agent, const Finished& finished) {
   keep_enough_nodes();
 }
 
-/// Of which agent a session is.
+/// The agent that has the session.
 SimJob::Agent& SimJob::agent_of(const proto::AgentId& session) {
   return agents_.at(session.substr(0, session.find('/')));
 }

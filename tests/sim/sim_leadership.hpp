@@ -14,7 +14,7 @@
 
 namespace ddprun::sim {
 
-/// Of one life of the process.
+/// What one life of the process has of the leadership.
 class SimLeadership : public rdzv::EtcdTenure, public std::enable_shared_from_this<SimLeadership> {
  public:
   /// `changed`: the role may be another one.

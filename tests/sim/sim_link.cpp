@@ -15,8 +15,8 @@ using rdzv::ConnectionId;
 
 namespace {
 
-/// Of one of several places, until its channel is open; a busy one has more at every other attempt
-/// (rendezvous/client/service_connection.cpp).
+/// What one of several places takes until its channel is open; a busy one has more at every other
+/// attempt (rendezvous/client/service_connection.cpp).
 constexpr Duration kPlaceTime = 1s;
 constexpr Duration kLongPlaceTime = 3s;
 

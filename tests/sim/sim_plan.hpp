@@ -46,7 +46,7 @@ struct Faults {
   /// It never had one. Nodes that it has forgotten need not be there to tell of the past: rounds
   /// and restarts are then counted anew.
   bool service_has_no_journal = false;
-  // Of several rdzvd with a journal in etcd; the service_... ones are then of the leader.
+  // Several rdzvd with a journal in etcd; the service_... ones are then the leader's.
   bool over_etcd = false;
   bool leader_freezes = false;  ///< SIGSTOP, for longer or shorter than its lease
   bool leader_cut_off = false;  ///< from etcd, not from agents

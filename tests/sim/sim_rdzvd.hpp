@@ -18,7 +18,7 @@ namespace ddprun::sim {
 
 class SimRdzvd : public SimProcess {
  public:
-  /// Of all rdzvd together.
+  /// What all rdzvd have together.
   struct Shared {
     SimEtcd etcd;
     SimTold told;

@@ -42,7 +42,7 @@ class SimService : public SimProcess, public SimRendezvous {
   }
   /// The next crash comes in the middle of what it does: what is durable was not told.
   void crash_while_telling(Duration away) { crash_while_telling_ = away; }
-  /// The same in the middle of what it writes: some of that is cut.
+  /// The next crash comes in the middle of what it writes: some of that is cut.
   void crash_while_writing(Duration away) { crash_while_writing_ = away; }
 
  private:

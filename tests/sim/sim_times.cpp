@@ -51,8 +51,8 @@ void SimJob::check_times() {
             session + " has told its time before the round is judged");
 }
 
-/// Of workers that fail in the same way it is the one that was first, as exactly as clocks can
-/// tell. What a lost node knew is lost with it.
+/// Where workers fail in the same way, the culprit is the one that was first, as exactly as clocks
+/// can tell. What a lost node knew is lost with it.
 void SimJob::check_culprit(const RoundSeen& round, const proto::FailedWorker& culprit) {
   constexpr Duration kClocksTell = 10ms;
   const bool can_tell = !faults_.clocks_differ && !faults_.service_forgets &&

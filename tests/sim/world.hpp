@@ -22,7 +22,7 @@ class World {
 
   [[nodiscard]] Clock::time_point now() const { return now_; }
 
-  /// Of those for one instant the first comes first.
+  /// What was asked for first comes first at one instant.
   void at(Clock::time_point when, std::function<void()> what) {
     events_.emplace(std::pair(std::max(when, now_), ++sequence_), std::move(what));
   }

@@ -123,7 +123,7 @@ CLI::Option* CommandLine::duration(const char* name, std::chrono::nanoseconds& v
       ->group(group_);
 }
 
-/// The same in every program, and the last group.
+/// They are the last group, alike in every program.
 void CommandLine::add_own_options() {
   group(program_.name + " itself");
   word(

@@ -52,7 +52,7 @@ class Failing : public Script {
     return names;
   }
   bool is_spare(const std::string& agent) { return newest<proto::Waiting>(agent).is_spare; }
-  /// Of the nodes' report, once the nodes of the round are done.
+  /// Those of the nodes' report, once the nodes of the round are done.
   std::vector<proto::UnsoundNode> unsound() {
     const std::vector<std::string> all = in_round();
     for (const std::string& agent : all) done(agent);
