@@ -53,7 +53,7 @@ if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 11)
   add_library(ddprun_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt_impl.cpp)
   target_include_directories(ddprun_fmt SYSTEM PUBLIC $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
   target_link_libraries(ddprun_fmt PRIVATE ddprun_settings)
-  set_target_properties(ddprun_fmt PROPERTIES UNITY_BUILD OFF)
+  set_target_properties(ddprun_fmt PROPERTIES UNITY_BUILD OFF POSITION_INDEPENDENT_CODE ON)  # for train's plugin, too
 else()
   add_library(ddprun_fmt INTERFACE)
   target_link_libraries(ddprun_fmt INTERFACE fmt::fmt-header-only)

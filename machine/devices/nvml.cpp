@@ -34,14 +34,12 @@ constexpr auto kBytesNotTold = ~0ULL;
 
 /// nvmlMemory_v2_t.
 struct MemoryInfo {
-  unsigned version = 0;  ///< kMemoryInfoVersion
+  unsigned version = sizeof(MemoryInfo) | 2U << 24U;  // NVML_STRUCT_VERSION(Memory, 2)
   unsigned long long total = 0;
   unsigned long long reserved = 0;
   unsigned long long free = 0;
   unsigned long long used = 0;
 };
-// NVML_STRUCT_VERSION(Memory, 2). As the member's initializer it crashes g++ 14 in a unity build.
-constexpr unsigned kMemoryInfoVersion = sizeof(MemoryInfo) | 2U << 24U;
 
 using ListProcesses = int(Device, unsigned*, ProcessInfo*);
 
@@ -158,7 +156,7 @@ GpuUse Nvml::use_of(const std::string& uuid) const {
   }
   const auto computing = processes(session_->compute_processes, device);
   const auto drawing = processes(session_->graphics_processes, device);
-  MemoryInfo memory{.version = kMemoryInfoVersion};
+  MemoryInfo memory;
   const bool knows_memory =
       session_->memory != nullptr && session_->memory(device, &memory) == kSuccess;
   if (!computing && !knows_memory) use.problem = "NVML does not tell what uses it";
