@@ -96,16 +96,14 @@ class RealEtcd {
   [[nodiscard]] std::string endpoints() const { return place().substr(place().find("://") + 3); }
   /// Empty: there is none.
   [[nodiscard]] std::string value(const std::string& key) const {
-    const auto page = client()->range({key, "", 1, 0}, kLimit);
-    REQUIRE(page.has_value());
-    return page->keys.empty() ? "" : page->keys[0].value;
+    const rdzv::EtcdPage page = read({key, "", 1, 0});
+    return page.keys.empty() ? "" : page.keys[0].value;
   }
   /// All that there are.
   [[nodiscard]] std::vector<std::string> keys() const {
-    const auto page = client()->range({std::string(1, '\0'), "\xff", 10'000, 0}, kLimit);
-    REQUIRE(page.has_value());
     std::vector<std::string> names;
-    for (const auto& one : page->keys) names.push_back(one.key);
+    for (const auto& one : read({std::string(1, '\0'), "\xff", 10'000, 0}).keys)
+      names.push_back(one.key);
     return names;
   }
   void put(const std::string& key, const std::string& value) const {
@@ -115,6 +113,20 @@ class RealEtcd {
   static constexpr rdzv::Etcd::Limit kLimit{5'000};
 
  private:
+  /// Asks again, as programs do: an etcd whose users have just changed refuses what it knows of
+  /// them.
+  [[nodiscard]] rdzv::EtcdPage read(const rdzv::EtcdQuery& query) const {
+    rdzv::EtcdPage page;
+    REQUIRE(eventually(
+        [&] {
+          auto answer = client()->range(query, kLimit);
+          if (!answer) return false;
+          page = std::move(*answer);
+          return true;
+        },
+        std::chrono::seconds(30)));
+    return page;
+  }
   [[nodiscard]] std::string url(std::size_t i) const {
     return (access_.encrypter ? "https://127.0.0.1:" : "http://127.0.0.1:") +
            std::to_string(port(i));
