@@ -26,6 +26,7 @@ class Below {
     sigemptyset(&child_ended);
     sigaddset(&child_ended, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child_ended, nullptr);
+    ::signal(SIGTERM, SIG_DFL);  // the children's: Catch2's handler would report a failed test
   }
   ~Below() { machine::kill_all_children(agent::Descendants::Clock::now() + 10s); }
   Below(const Below&) = delete;
