@@ -30,7 +30,7 @@ TEST_CASE("a job's end fits, whatever its workers printed") {
   finished.outcome = Finished::Outcome::failed;
   Verdict verdict;
   verdict.culprit = {"a", 0, talkative(0)};
-  for (int rank = 1; rank < 5000; ++rank) verdict.victims.push_back({"a", rank, talkative(rank)});
+  for (int rank = 1; rank < 2000; ++rank) verdict.victims.push_back({"a", rank, talkative(rank)});
   verdict.suspects.assign(5000, {"a", 1, {1, 2, std::nullopt, {std::string(1000, 's')}, false}});
   finished.verdict = std::move(verdict);
   const std::string body = encode_to_fit(ServiceMessage(MembershipMessage(finished)));
@@ -73,7 +73,7 @@ TEST_CASE("of too many suspects those that are furthest behind are kept, by rank
 
 TEST_CASE("what a node has stopped fits, and the first failure keeps its lines") {
   Stopped stopped;
-  for (int rank = 0; rank < 5000; ++rank) stopped.failures.push_back(talkative(rank));
+  for (int rank = 0; rank < 2000; ++rank) stopped.failures.push_back(talkative(rank));
   stopped.still_ran.assign(5000, {1, 2, std::nullopt, {std::string(1000, 's')}, false});
   const std::string body = encode_to_fit(ClientMessage(Numbered{1, stopped}));
   CHECK(body.size() <= kMessageBytesMax);
