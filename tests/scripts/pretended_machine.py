@@ -129,7 +129,7 @@ class Machine:
         self.program("pip", FAKE_PIP, self.folder)
         self.program("executable", f'#!/bin/sh\n{shutil.which("chmod")} +x "$1"\n', self.folder)
         for name in ("tmux", "zsh", "fish", "tcsh", "bridge", "scontrol", "slurmctld", "slurmd", "munged", "mpirun",
-                     "mpiexec.hydra", "sshd", "etcd", "etcdctl"):
+                     "mpiexec.hydra", "sshd", "etcd", "etcdctl", "xz"):
             self.program(name, "#!/bin/sh\n")
         for name in ("torch", "venv_module", "tqdm", "rich"):
             (self.folder / name).touch()

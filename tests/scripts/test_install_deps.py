@@ -178,6 +178,13 @@ class InstallDeps(InstallDepsTest):
         self.succeeds()
         self.assertEqual(self.machine.calls(), [])
 
+    def test_what_the_tests_of_bundles_need_is_wanted_for_tests_alone(self):
+        self.machine.lacks_program("xz")
+        self.succeeds()
+        self.assertEqual(self.machine.calls(), [])
+        self.machine.install_deps("--tests")
+        self.assertIn("xz-utils", self.machine.installs()[0])
+
     def test_a_boost_whose_process_is_a_library_needs_that_library(self):
         usr = self.machine.root / "usr"
         (usr / "include" / "boost" / "version.hpp").write_text("#define BOOST_VERSION 108800\n")

@@ -55,6 +55,8 @@ class WithoutRoot(CopiedProject):
         self.program(self.bin / "id", "#!/bin/sh\necho 1000\n")
         for name in ("python3", "sudo", "apt-get"):
             self.program(self.bin / name, "#!/bin/sh\nexit 1\n")
+        for name in ("dpkg-source", "ninja"):
+            self.program(self.bin / name, "#!/bin/sh\n")
         for name in ("package", "site"):
             done = self.run_script(f"scripts/{name}")
             self.assertEqual(done.returncode, 1)
