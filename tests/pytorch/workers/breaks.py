@@ -23,7 +23,7 @@ for step in range(100):
         if how == "exit code":
             sys.exit(7)
         if how == "leaves":
-            sys.exit(0)
+            os._exit(0)  # at an ordinary exit PyTorch 2.6 sometimes aborts
         if how == "segmentation fault":
             ctypes.string_at(0)
         os.kill(os.getpid(), signal.SIGKILL)
