@@ -43,7 +43,10 @@ ChildProgram::ChildProgram(asio::io_context& context, const UserState& user, Set
       errors_(context),
       late_(context) {}
 
-ChildProgram::~ChildProgram() { kill(); }
+ChildProgram::~ChildProgram() {
+  kill();
+  ++*number_;
+}
 
 ErrorCode ChildProgram::start(const std::string& file, const std::vector<std::string>& argv,
                               const std::vector<std::string>& environment) {
@@ -81,7 +84,7 @@ ErrorCode ChildProgram::try_to_start(SpawnRequest request) {
   request.stderr_fd = events_.errors ? errors.write.get() : request.stdout_fd;
   const auto spawned = spawn(request, user_);
   if (!spawned) return spawned.error();
-  ++number_;
+  ++*number_;
   pid_ = spawned->pid;
   exit_.reset();
   read_when_ready(output_, events_.output);
@@ -90,17 +93,18 @@ ErrorCode ChildProgram::try_to_start(SpawnRequest request) {
 }
 
 void ChildProgram::read_when_ready(Stream& stream, const Take& take) {
-  stream.async_wait(Stream::wait_read, [this, &stream, &take, number = number_](ErrorCode ec) {
-    if (ec || number != number_ || !stream.is_open()) return;
-    if (!exit_ && events_.is_full && events_.is_full()) {
-      (&stream == &output_ ? output_waits_ : errors_wait_) = true;
-      return;
-    }
-    read_once(stream, take);
-    if (number != number_) return;  // stopped by what it printed
-    if (stream.is_open()) return read_when_ready(stream, take);
-    end_if_over();
-  });
+  stream.async_wait(Stream::wait_read,
+                    [this, &stream, &take, is_current = is_current()](ErrorCode ec) {
+                      if (ec || !is_current() || !stream.is_open()) return;
+                      if (!exit_ && events_.is_full && events_.is_full()) {
+                        (&stream == &output_ ? output_waits_ : errors_wait_) = true;
+                        return;
+                      }
+                      read_once(stream, take);
+                      if (!is_current()) return;  // stopped by what it printed
+                      if (stream.is_open()) return read_when_ready(stream, take);
+                      end_if_over();
+                    });
 }
 
 bool ChildProgram::read_once(Stream& stream, const Take& take) {
@@ -143,9 +147,9 @@ void ChildProgram::close_input() {
 
 void ChildProgram::write_when_ready() {
   writing_ = true;
-  input_.async_wait(Stream::wait_write, [this](ErrorCode ec) {
+  input_.async_wait(Stream::wait_write, [this, is_current = is_current()](ErrorCode ec) {
+    if (ec || !is_current()) return;
     writing_ = false;
-    if (ec) return;
     const ssize_t count = ::write(input_.native_handle(), unsent_.data(), unsent_.size());
     if (count > 0) unsent_.erase(0, static_cast<std::size_t>(count));
     const bool is_broken = count < 0 && errno != EAGAIN && errno != EINTR;
@@ -168,10 +172,10 @@ void ChildProgram::stop() {
 }
 
 void ChildProgram::close_all() {
-  ++number_;
+  ++*number_;
   pid_ = 0;
   unsent_.clear();
-  closing_input_ = output_waits_ = errors_wait_ = false;
+  writing_ = closing_input_ = output_waits_ = errors_wait_ = false;
   late_.cancel();
   for (Stream* stream : {&input_, &output_, &errors_}) {
     ErrorCode ignored;
@@ -193,8 +197,8 @@ bool ChildProgram::look_for_exit() {
     errors_.close(ignored);
   } else {
     late_.expires_after(settings_.output_limit);
-    late_.async_wait([this, number = number_](ErrorCode ec) {
-      if (ec || number != number_) return;
+    late_.async_wait([this, is_current = is_current()](ErrorCode ec) {
+      if (ec || !is_current()) return;
       ErrorCode ignored;
       output_.close(ignored);
       errors_.close(ignored);
@@ -208,8 +212,8 @@ bool ChildProgram::look_for_exit() {
 void ChildProgram::end_if_over() {
   if (!exit_ || pid_ == 0 || output_.is_open() || errors_.is_open()) return;
   close_all();
-  asio::post(context_, [this, number = number_] {
-    if (number == number_) events_.ended(*exit_);
+  asio::post(context_, [this, is_current = is_current()] {
+    if (is_current()) events_.ended(*exit_);
   });
 }
 

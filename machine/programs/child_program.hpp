@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,6 +79,10 @@ class ChildProgram {
   void write_when_ready();
   void end_if_over();
   void close_all();
+  /// For a handler: whether the start is still the one of now. It may be asked when this is gone.
+  [[nodiscard]] auto is_current() const {
+    return [now = number_, number = *number_] { return *now == number; };
+  }
 
   boost::asio::io_context& context_;
   const UserState& user_;
@@ -92,8 +97,9 @@ class ChildProgram {
   bool closing_input_ = false;
   bool output_waits_ = false;
   bool errors_wait_ = false;
-  std::uint64_t number_ = 0;  // of the start; handlers of an older one do nothing
-  pid_t pid_ = 0;             // 0: nothing runs
+  // The number of the start. It outlives this, for handlers.
+  std::shared_ptr<std::uint64_t> number_ = std::make_shared<std::uint64_t>(0);
+  pid_t pid_ = 0;  // 0: nothing runs
   std::optional<ExitStatus> exit_;
 };
 
