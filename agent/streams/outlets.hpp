@@ -89,7 +89,6 @@ class Outlets {
   void show_folded(std::chrono::steady_clock::time_point now);
   /// From now on no line is held back; those that are go to the writers.
   void end_folds();
-  [[nodiscard]] bool holds_lines() const { return folds_; }
   [[nodiscard]] OutputSight sight();
 
   // From any thread:
