@@ -8,6 +8,19 @@ if(Catch2_VERSION VERSION_LESS 3)
   set(ddprun_catch_options --warn NoTests)
 endif()
 
+# Of a test, g++ takes 2.6 times as long to optimize what the sanitizers add, and UBSan alone adds a third. The libraries that are
+# tested have both.
+add_library(ddprun_test_settings INTERFACE)
+target_link_libraries(ddprun_test_settings INTERFACE ddprun_settings)
+if(DDPRUN_SANITIZE)
+  target_compile_options(ddprun_test_settings INTERFACE -O0)
+  if(DDPRUN_SANITIZE MATCHES "undefined")
+    target_compile_options(ddprun_test_settings INTERFACE -fno-sanitize=undefined)
+  endif()
+endif()
+ddprun_precompiled_header(ddprun_precompiled_for_tests
+  SETTINGS ddprun_test_settings ddprun_fmt Catch2::Catch2 HEADERS <catch2/catch.hpp>)
+
 # Registers the cases of PROGRAM as NAME: ...; the lists as for ddprun_test().
 function(ddprun_register_cases name program)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
@@ -45,15 +58,8 @@ function(ddprun_test name)
   if(DDPRUN_OWN_CATCH2)
     set(catch2 ddprun_catch2_main)
   endif()
-  target_link_libraries(test_${name} PRIVATE ddprun_settings ${catch2} ${ARG_LIBRARIES})
-  # Of a test, g++ takes 2.6 times as long to optimize what the sanitizers add, and UBSan alone adds a third. The libraries
-  # that are tested have both.
-  if(DDPRUN_SANITIZE)
-    target_compile_options(test_${name} PRIVATE -O0)
-    if(DDPRUN_SANITIZE MATCHES "undefined")
-      target_compile_options(test_${name} PRIVATE -fno-sanitize=undefined)
-    endif()
-  endif()
+  target_link_libraries(test_${name} PRIVATE ddprun_test_settings ${catch2} ${ARG_LIBRARIES})
+  ddprun_precompile(test_${name} ddprun_precompiled_for_tests)
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if("unit" IN_LIST ARG_LABELS AND NOT "slow" IN_LIST ARG_LABELS)
     add_dependencies(unit_tests test_${name})

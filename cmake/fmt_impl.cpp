@@ -15,6 +15,10 @@ template FMT_API auto decimal_point_impl(locale_ref) -> char;
 #if FMT_VERSION >= 100000
 template FMT_API void vformat_to(buffer<char>&, string_view, typename vformat_args<>::type,
                                  locale_ref);
+#else
+template void vformat_to<char>(buffer<char>&, string_view,
+                               basic_format_args<FMT_BUFFER_CONTEXT(type_identity_t<char>)>,
+                               locale_ref);
 #endif
 
 }  // namespace detail
