@@ -72,7 +72,7 @@ Secret read_secret_file(const std::string& path) {
   const auto text = read_own_file(path);
   if (!text) return text;
   // With a mark on one node only the nodes would have different secrets.
-  std::string secret(trimmed(without_byte_order_mark(*text)));
+  const std::string_view secret = trimmed(without_byte_order_mark(*text));
   if (text->size() > kFileBytesMax || secret.size() > kSecretBytesMax) {
     return failed(fmt::format("the secret in {} is too long: it must have {} to {} bytes", path,
                               kSecretBytesMin, kSecretBytesMax));
@@ -83,7 +83,7 @@ Secret read_secret_file(const std::string& path) {
                     "with head -c 24 /dev/urandom | base64",
                     path, secret.size(), kSecretBytesMin, kSecretBytesMax));
   }
-  return Secret(boost::system::in_place_value, std::move(secret));
+  return Secret(boost::system::in_place_value, secret);
 }
 
 Secret read_password_file(const std::string& path) {
