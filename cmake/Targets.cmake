@@ -35,10 +35,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
 endif()
 if(DDPRUN_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Of a precompiled header g++ does not remember that it is the system's, and tells of what it suspects inside std::string
-  # (GCC bug 105651 and its like). The dev preset goes without one.
+  # g++ forgets that a precompiled header is the system's, and at -O3 reports what it suspects inside std::string (GCC bug 105651
+  # and its like). The sanitized builds keep these warnings.
   target_compile_options(ddprun_settings INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)
 endif()
 # Of Asio, Boost and spdlog; every target has them, so that one precompiled header serves all.
 target_compile_definitions(ddprun_settings INTERFACE
