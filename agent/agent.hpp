@@ -44,7 +44,7 @@ struct WorkerLogs {
 struct LastRound {
   proto::RoundNumber number = 0;
   std::chrono::system_clock::time_point started;
-  std::chrono::nanoseconds began_after{0};  ///< since the job's start
+  std::chrono::nanoseconds began_after{0};  ///< since the first round of this node did
   int first_rank = 0;                       ///< of this node
   int nodes = 1;
   int world_size = 0;                 ///< 0: there was no round

@@ -162,10 +162,18 @@ struct ReportSettings {
   bool keep_error_files = false;  ///< the launcher copies the culprit's to a file of its own
 };
 
+/// What all workers execute.
+struct ProgramSettings {
+  std::string file;
+  /// Python modules that one process of this node imports for all workers; `auto`: those that the
+  /// program imports at its top. Empty: each worker imports for itself.
+  std::vector<std::string> preload;
+};
+
 struct AgentConfig {
   std::string run_id;
   NodeIdentity node;
-  std::string file;                     ///< what to execute
+  ProgramSettings program;
   std::vector<WorkerSettings> workers;  ///< one for each local rank
   proto::JobSettings job;
   WatchSettings watch;

@@ -18,7 +18,7 @@ struct ProgramOptions {
 constexpr std::array kPrograms = {
     ProgramOptions{
         "ddprun",
-        "nproc-per-node|nnodes|role|omp-threads|numa-binding|module|no-python|run-path|"
+        "nproc-per-node|nnodes|role|omp-threads|numa-binding|module|no-python|run-path|preload|"
         "local-rank-argument|use-env|gpus|xpus|gpu-visibility|virtual-local-rank|output|stdin|"
         "log-dir|redirects|tee|local-ranks-filter|rank-filter|log-line-prefix-template|fold|color|"
         "log-max-size|log-keep|bar-interval|chaos|preflight|preflight-timeout|log-policy|duplicate-"

@@ -81,7 +81,8 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
             if (chaos_) chaos_->follow();
           }),
       membership_(make_membership()),
-      starter_(config, user, link_.cgroup() != nullptr ? link_.cgroup()->folder_fd() : -1),
+      launch_(context_, config, user, link_.cgroup() != nullptr ? link_.cgroup()->folder_fd() : -1,
+              [this](const std::string& line) { output_.notice(line); }),
       signals_(context_, wanted_signals(config), std::move(scheduler),
                {[this](const warden::SignalRecord& record) { on_signal(record); },
                 [this] { on_child(); }, [this] { die_with_warden(); },
@@ -92,7 +93,10 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
              }),
       descendants_(context_, link_.cgroup(),
                    {[this](const std::string& line) { output_.notice(line); },
-                    [this](pid_t pid) { shared_memory_.note_end(pid); }}),
+                    [this](pid_t pid) {
+                      if (!launch_.child_ended(pid)) shared_memory_.note_end(pid);
+                    },
+                    [this] { return launch_.importer(); }}),
       watches_(context_, config, user, machine(), descendants_,
                {[this](const std::string& line) { output_.notice(line); },
                 [this](FoundHang found) { handle(std::move(found)); },
@@ -103,8 +107,7 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
         Preflight::Events{[this](const std::string& line) { output_.say(line); },
                           [this](CheckEnded ended) {
                             // No worker runs here yet: all that is left is the check's.
-                            if (machine::has_children())
-                              descendants_.kill_silently(kCheckKillLimit);
+                            if (descendants_.any()) descendants_.kill_silently(kCheckKillLimit);
                             handle(std::move(ended));
                           }});
   if (!config.checks.claimed_gpus.empty())
@@ -139,7 +142,7 @@ NodeLink::Events Agent::link_events() {
   };
   events.has_workers = [this] { return machine().may_have_workers(); };
   events.add_to_environment = [this](const std::string& name, const std::string& value) {
-    starter_.add_to_environment(name, value);
+    launch_.add_to_environment(name, value);
   };
   events.store_is_wanted = [this] { store_.hand_over_clients(); };
   return events;
@@ -159,6 +162,7 @@ const AgentResult& Agent::run() {
     spdlog::info("no job socket: {}", socket.error().message());
   }
   watches_.start();
+  launch_.begin();
   if (nodes_ != nullptr) {
     nodes_->start(connection_shares(config_, open_files_));
   } else {
@@ -224,7 +228,7 @@ void Agent::obey(NodeAction& any) {
       [this](const LookForLeftovers&) {
         watches_.stop();  // a helper of ours is nothing that workers left
         reap_strangers();
-        handle(LeftoversSeen{machine::has_children()});
+        handle(LeftoversSeen{descendants_.any()});
       },
       [this](const TerminateLeftovers& action) {
         descendants_.terminate(action.patience, [this] { return machine().waits_for_leftovers(); });

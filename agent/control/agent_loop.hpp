@@ -24,6 +24,7 @@
 #include "agent/control/job_socket.hpp"
 #include "agent/control/node_checks.hpp"
 #include "agent/control/round_failures.hpp"
+#include "agent/control/worker_launch.hpp"
 #include "agent/control/worker_watches.hpp"
 #include "agent/link/deadline_timer.hpp"
 #include "agent/link/membership_link.hpp"
@@ -31,7 +32,6 @@
 #include "agent/link/round_store.hpp"
 #include "agent/node/node_machine.hpp"
 #include "agent/workers/open_files.hpp"
-#include "agent/workers/worker_starter.hpp"
 
 namespace ddprun::agent {
 
@@ -52,6 +52,11 @@ struct RoundHandles {
     bool is_read;  // what it wrote
   };
   std::deque<SeenExit> seen_exits;
+
+  /// `ended` is called once when the worker has ended. Without a pidfd, or where it can't be
+  /// watched, SIGCHLD tells.
+  void watch(asio::io_context& context, std::size_t local_rank, UniqueFd pidfd,
+             std::function<void()> ended);
 };
 
 /// Gives the node's machine its events one after the other, and its actions to the shell.
@@ -114,7 +119,7 @@ class Agent {
   void prepare();
   void send(proto::AgentMessage message);
   void start_workers();
-  StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
+  void take_workers(std::vector<LaunchedWorker> workers);
   void signal_workers(int signal);
   void stop_workers(const StopWorkers& action);
   void pause();
@@ -138,7 +143,7 @@ class Agent {
   NodeLink* nodes_ = nullptr;  // membership_ is it; null: this node is the only one
   const std::unique_ptr<MembershipLink> membership_;
 
-  WorkerStarter starter_;
+  WorkerLaunch launch_;
   JobSignals signals_;
   NodeChecks checks_;
   std::optional<JobSocket> socket_;

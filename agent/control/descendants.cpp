@@ -37,11 +37,14 @@ void in_turns(boost::asio::io_context& context, std::function<bool()> turn) {
 }
 
 void Descendants::find(std::function<void(Processes)> found) {
-  in_turns(context_, [walk = std::make_shared<machine::ProcessWalk>(), found = std::move(found)] {
-    if (!walk->go_on(Clock::now() + kWalkTurn)) return false;
-    found(walk->take_descendants());
-    return true;
-  });
+  in_turns(
+      context_, [this, walk = std::make_shared<machine::ProcessWalk>(), found = std::move(found)] {
+        if (!walk->go_on(Clock::now() + kWalkTurn)) return false;
+        Processes all = walk->take_descendants();
+        std::erase_if(all, [this](const auto& process) { return process.pid == events_.kept(); });
+        found(std::move(all));
+        return true;
+      });
 }
 
 void Descendants::terminate(Clock::duration patience, std::function<bool()> is_wanted) {
@@ -93,11 +96,13 @@ void Descendants::begin_kill(proto::RoundNumber round, Clock::duration limit) {
   const auto now = Clock::now();
   if (cgroup_ != nullptr) cgroup_->kill();
   if (kill_) note_reaped(kill_->killer.reaped());  // its turns end now
-  kill_.emplace(Kill{machine::ChildrenKiller(now + limit,
-                                             [round](const machine::ProcessEntry& process) {
-                                               spdlog::info("round={} left behind: {}: SIGKILL",
-                                                            round, machine::name_of(process));
-                                             }),
+  kill_.emplace(Kill{machine::ChildrenKiller(
+                         now + limit,
+                         [round](const machine::ProcessEntry& process) {
+                           spdlog::info("round={} left behind: {}: SIGKILL", round,
+                                        machine::name_of(process));
+                         },
+                         machine::signal_process, events_.kept()),
                      now + limit, now + kSayStuckAfter});
 }
 
@@ -125,7 +130,7 @@ bool Descendants::go_on(Clock::duration limit) {
 
 Descendants::Processes Descendants::kill_silently(Clock::duration limit) {
   if (cgroup_ != nullptr) cgroup_->kill();
-  machine::ChildrenKiller killer(Clock::now() + limit);
+  machine::ChildrenKiller killer(Clock::now() + limit, {}, machine::signal_process, events_.kept());
   killer.go_on(Clock::time_point::max());
   note_reaped(killer.reaped());
   return killer.left();
@@ -140,7 +145,9 @@ void Descendants::send_kill() {
   for (int looks = 0; std::exchange(is_new, false) && looks < kFenceLooksMax; ++looks) {
     for (const machine::ProcessEntry& process : machine::live_descendants()) {
       const std::pair identity(process.pid, process.start_time);
-      if (sent.contains(identity) || !machine::signal_process(process, SIGKILL)) continue;
+      if (process.pid == events_.kept() || sent.contains(identity) ||
+          !machine::signal_process(process, SIGKILL))
+        continue;
       sent.insert(identity);
       is_new = true;
     }

@@ -33,11 +33,15 @@ class Descendants {
   struct Events {
     std::function<void(const std::string& line)> notice;  ///< a line for the user
     std::function<void(pid_t)> reaped;                    ///< one has ended
+    std::function<pid_t()> kept;  ///< one that is no worker's, and stays; -1: none
   };
 
   /// `cgroup`: the workers', borrowed; null: they have none.
   Descendants(boost::asio::io_context& context, const machine::JobCgroup* cgroup, Events events)
       : context_(context), cgroup_(cgroup), events_(std::move(events)) {}
+
+  /// Whether there is any.
+  [[nodiscard]] bool any() const { return machine::has_children(events_.kept()); }
 
   /// Without a turn between, where they are found at once.
   void find(std::function<void(Processes)> found);

@@ -61,7 +61,6 @@ LastRound last_round_of(const AgentConfig& config, const NodeRound& round, const
   last.store_addr = round.round.master_addr;
   last.store_port = round.round.master_port;
   last.started = start.wall_time_of(round.started_at);
-  last.began_after = round.started_at - start.at;
   last.workers = round.group.workers();
   if (config.log_folder.empty()) return last;
   for (std::size_t i = 0; i < config.workers.size(); ++i) {
@@ -103,6 +102,7 @@ void Agent::end_job(EndJob& action) {
   watches_.remove_timers();
   descendants_.end_turns();  // a turn that kills leftovers would find those that are named already
   link_.ends_within(end_limit(config_));
+  launch_.stop();
   if (machine::has_children() && descendants_.unkillable().empty())
     descendants_.kill_now(machine().round() != nullptr ? machine().round()->round.number : 0,
                           action.kill_limit);
@@ -112,6 +112,8 @@ void Agent::end_job(EndJob& action) {
     shared_memory_.end_round(workers());
     if (action.round_open) add_summary(result_, *machine().round(), start_);
     result_.last_round = last_round_of(config_, *machine().round(), start_);
+    if (!result_.rounds.empty())
+      result_.last_round.began_after = result_.last_round.started - result_.rounds.front().started;
     result_.last_round.newer_store_clients = store_.has_newer_clients();
   }
   while (!shared_memory_.remove_next()) link_.ends_within(end_limit(config_));

@@ -31,17 +31,38 @@ void write_stop_reasons(const AgentConfig& config, const NodeRound& round, StopR
   }
 }
 
+std::string why_not_executed(const std::string& file, ErrorCode error) {
+  const std::string why = machine::explain_exec_error(error.value(), file);
+  return fmt::format("cannot execute {}: {}{}{}", file, error.message(), why.empty() ? "" : "; ",
+                     why);
+}
+
 }  // namespace
 
+void RoundHandles::watch(asio::io_context& context, std::size_t local_rank, UniqueFd pidfd,
+                         std::function<void()> ended) {
+  if (!pidfd) return;
+  auto& exit = exits[local_rank];
+  ErrorCode failed;
+  exit.emplace(context).assign(pidfd.get(), failed);
+  if (failed) return exit.reset();
+  static_cast<void>(pidfd.release());  // Asio closes it
+  exit->async_wait(kReadable, [ended = std::move(ended)](ErrorCode ec) {
+    if (!ec) ended();
+  });
+}
+
 void Agent::prepare() {
-  std::string problem = open_files_.problem;
-  if (problem.empty()) problem = output_.prepare();
-  if (problem.empty()) problem = store_.prepare();
-  store_.warn_of_few_files();
-  const RoundStore::Place place = store_.place();
-  const auto clients = std::min<std::uint64_t>(store_.clients_max(), INT_MAX);
-  handle(Prepared{place.addr, place.port, static_cast<int>(clients),
-                  nodes_ != nullptr && nodes_->is_host(), std::move(problem)});
+  launch_.when_ready([this] {
+    std::string problem = open_files_.problem;
+    if (problem.empty()) problem = output_.prepare();
+    if (problem.empty()) problem = store_.prepare();
+    store_.warn_of_few_files();
+    const RoundStore::Place place = store_.place();
+    const auto clients = std::min<std::uint64_t>(store_.clients_max(), INT_MAX);
+    handle(Prepared{place.addr, place.port, static_cast<int>(clients),
+                    nodes_ != nullptr && nodes_->is_host(), std::move(problem)});
+  });
 }
 
 void Agent::start_workers() {
@@ -53,11 +74,26 @@ void Agent::start_workers() {
   handles_.emplace();
   shared_memory_.begin_round(handles_->wall_started_at);
   handles_->exits.resize(config_.workers.size());
+  launch_.launch(round.round, socket_ ? socket_->name() : "",
+                 [this](std::vector<LaunchedWorker> workers) { take_workers(std::move(workers)); });
+}
+
+void Agent::take_workers(std::vector<LaunchedWorker> workers) {
+  const proto::Round& round = machine().round()->round;
   WorkersStarted started;
   std::vector<OutputSource> sources;
-  for (std::size_t i = 0; i < config_.workers.size(); ++i)
-    started.workers.push_back(start_worker(static_cast<int>(i), sources));
-  const ErrorCode no_store = store_.offer(round.round.group_rank == 0);
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    auto& process = workers[i].process;
+    if (!process) {
+      started.workers.push_back({0, {}, why_not_executed(config_.program.file, process.error())});
+      continue;
+    }
+    spdlog::debug("round={} local_rank={} pid={} started", round.number, i, process->pid);
+    handles_->watch(context_, i, std::move(process->pidfd), [this, i] { on_worker_exit(i); });
+    started.workers.push_back({process->pid, Clock::now(), ""});
+    for (OutputSource& source : workers[i].sources) sources.push_back(std::move(source));
+  }
+  const ErrorCode no_store = store_.offer(round.group_rank == 0);
   watches_.begin_round(sources);
   const std::string unreadable = output_.watch(std::move(sources));
   handle(std::move(started));
@@ -66,33 +102,6 @@ void Agent::start_workers() {
   } else if (no_store) {
     handle(CannotGoOn{"the workers have no store: " + why_no_descriptor(no_store)});
   }
-}
-
-StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sources) {
-  const proto::Round& round = machine().round()->round;
-  auto process = starter_.start(round, local_rank, socket_ ? socket_->name() : "", sources);
-  if (!process) {
-    const std::string why = machine::explain_exec_error(process.error().value(), config_.file);
-    return {0,
-            {},
-            fmt::format("cannot execute {}: {}{}{}", config_.file, process.error().message(),
-                        why.empty() ? "" : "; ", why)};
-  }
-  spdlog::debug("round={} local_rank={} pid={} started", round.number, local_rank, process->pid);
-  if (process->pidfd) {  // without one, or where it can't be watched, SIGCHLD tells
-    auto& exit = handles_->exits[static_cast<std::size_t>(local_rank)];
-    ErrorCode failed;
-    exit.emplace(context_).assign(process->pidfd.get(), failed);
-    if (failed) {
-      exit.reset();
-    } else {
-      static_cast<void>(process->pidfd.release());  // Asio closes it
-      exit->async_wait(kReadable, [this, local_rank](ErrorCode ec) {
-        if (!ec) on_worker_exit(static_cast<std::size_t>(local_rank));
-      });
-    }
-  }
-  return {process->pid, Clock::now(), ""};
 }
 
 const std::vector<WorkerRecord>& Agent::workers() const {
@@ -135,7 +144,7 @@ void Agent::stop_workers(const StopWorkers& action) {
 
 void Agent::on_child() {
   reap_strangers();
-  if (machine().waits_for_leftovers()) handle(LeftoversSeen{machine::has_children()});
+  if (machine().waits_for_leftovers()) handle(LeftoversSeen{descendants_.any()});
 }
 
 void Agent::reap_strangers() {
@@ -154,8 +163,8 @@ void Agent::reap_strangers() {
     }
     // Its pidfd is ready too; we come back after it.
     if (worker && !machine().round()->group.ended()) return;
-    const bool is_ours =
-        worker || watches_.child_ended(info.si_pid) || checks_.child_ended(info.si_pid);
+    const bool is_ours = worker || watches_.child_ended(info.si_pid) ||
+                         checks_.child_ended(info.si_pid) || launch_.child_ended(info.si_pid);
     if (is_ours) continue;
     machine::reap(info.si_pid);
     shared_memory_.note_end(info.si_pid);
@@ -222,6 +231,7 @@ void Agent::report_exit(const RoundHandles::SeenExit& seen) {
 }
 
 void Agent::die_with_warden() {
+  launch_.stop();
   if (descendants_.kill_silently(config_.stop.kill_timeout).empty()) membership_->end_in_order();
   shared_memory_.end_round(workers());
   while (!shared_memory_.remove_next()) {

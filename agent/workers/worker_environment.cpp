@@ -116,6 +116,15 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
   return set;
 }
 
+EnvironmentPairs lasting_environment(const AgentConfig& config) {
+  EnvironmentPairs set;
+  const WorkerSettings& worker = config.workers.front();
+  if (worker.omp_threads)
+    set.emplace_back(env::kOmpNumThreads, fmt::format("{}", *worker.omp_threads));
+  if (config.environment.python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
+  return set;
+}
+
 std::vector<std::string> merge_environment(const std::vector<std::string>& inherited,
                                            const EnvironmentPairs& set) {
   // Done for every worker of every round: a search, not a scan, for each inherited name.

@@ -14,9 +14,8 @@
 
 namespace ddprun::agent {
 
-WorkerStarter::WorkerStarter(const AgentConfig& config, const machine::UserState& user, int cgroup)
+WorkerStarter::WorkerStarter(const AgentConfig& config, int cgroup)
     : config_(config),
-      user_(user),
       cgroup_(cgroup),
       stdout_filters_(std::make_shared<const std::vector<std::string>>(config.logs.stdout_filters)),
       stderr_filters_(std::make_shared<const std::vector<std::string>>(config.logs.stderr_filters)),
@@ -138,9 +137,12 @@ void WorkerStarter::add_to_environment(const std::string& name, const std::strin
   if (!has_it) inherited_environment_.push_back(begin + value);
 }
 
-Result<machine::SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local_rank,
-                                                     const std::string& job_socket,
-                                                     std::vector<OutputSource>& sources) {
+std::vector<std::string> WorkerStarter::common_environment() const {
+  return merge_environment(inherited_environment_, lasting_environment(config_));
+}
+
+PreparedWorker WorkerStarter::prepare(const proto::Round& round, int local_rank,
+                                      const std::string& job_socket) {
   const WorkerSettings& settings = config_.workers[static_cast<std::size_t>(local_rank)];
   if (!config_.log_folder.empty()) {
     if (auto made = make_worker_folder(config_.log_folder, round.restart_count, local_rank); !made)
@@ -157,8 +159,9 @@ Result<machine::SpawnedProcess> WorkerStarter::start(const proto::Round& round, 
   } else {
     out = make_stream(out_settings, STDOUT_FILENO, round, local_rank);
   }
-  machine::SpawnRequest request;
-  request.file = config_.file;
+  PreparedWorker prepared;
+  machine::SpawnRequest& request = prepared.request;
+  request.file = config_.program.file;
   request.argv = settings.argv;
   request.cpus = settings.cpus;
   request.cgroup = cgroup_;
@@ -175,12 +178,11 @@ Result<machine::SpawnedProcess> WorkerStarter::start(const proto::Round& round, 
   request.stdin_fd = has_stdin ? STDIN_FILENO : null_.get();
   request.stdout_fd = out.fd;
   request.stderr_fd = err.fd;
-  auto process = machine::spawn(request, user_);
-  if (!process) return process.error();
   for (WorkerStream* stream : {&out, &err}) {
-    if (stream->ours.fd) sources.push_back(std::move(stream->ours));
+    if (stream->workers) prepared.streams.push_back(std::move(stream->workers));
+    if (stream->ours.fd) prepared.sources.push_back(std::move(stream->ours));
   }
-  return process;
+  return prepared;
 }
 
 }  // namespace ddprun::agent

@@ -15,20 +15,27 @@
 
 namespace ddprun::agent {
 
+/// A worker that could be started now.
+struct PreparedWorker {
+  machine::SpawnRequest request;      ///< with the descriptors below
+  std::vector<UniqueFd> streams;      ///< its ends of them
+  std::vector<OutputSource> sources;  ///< ours
+};
+
 class WorkerStarter {
  public:
-  /// Takes a copy of our environment. Both references must outlive the starter. `cgroup` as in
+  /// Takes a copy of our environment. The settings must outlive the starter. `cgroup` as in
   /// SpawnRequest.
-  WorkerStarter(const AgentConfig& config, const machine::UserState& user, int cgroup);
+  WorkerStarter(const AgentConfig& config, int cgroup);
 
   /// For the workers of later rounds, unless our own environment has it.
   void add_to_environment(const std::string& name, const std::string& value);
 
-  /// Starts the worker and adds our ends of its streams to `sources`. `job_socket` is for its
-  /// environment; empty: none. Errors: those of spawn; then nothing was added.
-  Result<machine::SpawnedProcess> start(const proto::Round& round, int local_rank,
-                                        const std::string& job_socket,
-                                        std::vector<OutputSource>& sources);
+  /// `job_socket` is for its environment; empty: none.
+  PreparedWorker prepare(const proto::Round& round, int local_rank, const std::string& job_socket);
+
+  /// What the workers of every round have, as far as Python and modules look at it when they start.
+  [[nodiscard]] std::vector<std::string> common_environment() const;
 
  private:
   struct WorkerStream {
@@ -45,7 +52,6 @@ class WorkerStarter {
   std::shared_ptr<LogFile> open_file(const std::string& path) const;
 
   const AgentConfig& config_;
-  const machine::UserState& user_;
   const int cgroup_;
   std::vector<std::string> inherited_environment_;
   std::shared_ptr<const std::vector<std::string>> stdout_filters_;

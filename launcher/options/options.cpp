@@ -1,9 +1,11 @@
 #include "launcher/options/options.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "base/lower_case.hpp"
+#include "base/shell_word.hpp"
 #include "base/trimmed.hpp"
 #include "launcher/options/chaos_option.hpp"
 #include "launcher/options/option_rows.hpp"
@@ -256,6 +258,41 @@ LaunchError missing_program(const std::string& taken) {
   return error;
 }
 
+bool is_module_name(std::string_view name) {
+  const auto part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c >= 0x80; };
+  bool begins = true;
+  for (const char c : name) {
+    if (begins ? !part(static_cast<unsigned char>(c)) || (c >= '0' && c <= '9')
+               : !part(static_cast<unsigned char>(c)) && c != '.')
+      return false;
+    begins = c == '.';
+  }
+  return !begins;
+}
+
+/// Names with commas; blanks around them do not count. `none` takes back what stands before it.
+LaunchResult<void> take_preload(const ParsedCommandLine& parsed, ProgramOptions& program) {
+  if (!parsed.given("preload")) return {};
+  program.preload_spelling = parsed.spelling("preload");
+  const std::string list = parsed.text("preload");
+  if (list == "none") return {};
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string name(trimmed(std::string_view(list).substr(begin, end - begin)));
+    if (name.ends_with(".py") || name == "yes" || name == "true" || name == "on")
+      return usage_error(program.preload_spelling + ": " + shell_word(name) +
+                         " is no module to import; use --preload=auto for what the program imports "
+                         "at its top");
+    if (!is_module_name(name))
+      return usage_error(program.preload_spelling + ": " + shell_word(name) +
+                         " is no name of a Python module; use --preload=torch,transformers, or "
+                         "--preload=auto for what the program imports at its top");
+    program.preload.push_back(name);
+    begin = end + 1;
+  }
+  return {};
+}
+
 LaunchResult<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
   ProgramOptions& program = options.program;
   program.module = parsed.flag("module");
@@ -267,6 +304,7 @@ LaunchResult<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& 
   if (parsed.program->empty()) {
     return usage_error("PROGRAM is an empty text: was a shell variable not set?");
   }
+  if (const auto taken = take_preload(parsed, program); !taken) return taken.error();
   if (program.module && program.no_python) {
     return usage_error(
         "--module (-m) and --no-python exclude each other: a module runs under Python; leave one "

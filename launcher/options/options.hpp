@@ -116,6 +116,8 @@ struct ProgramOptions {
   bool no_python = false;              ///< never run it under Python
   bool run_path = false;               ///< it is a Python file, whatever its name
   LocalRankArgument local_rank_argument = LocalRankArgument::automatic;
+  std::vector<std::string> preload;  ///< Python modules, or `auto`; empty: not given
+  std::string preload_spelling;      ///< as typed, with the value
 };
 
 struct DevicesOptions {

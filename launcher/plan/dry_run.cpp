@@ -254,6 +254,8 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
     text += fmt::format("cluster      {}\n", printable(cluster));
   text += fmt::format("workers      {}\n", agent.workers.size());
   for (std::size_t i = 0; i < agent.workers.size(); ++i) text += worker_line(plan, i);
+  if (const auto& preload = agent.program.preload; !preload.empty())
+    text += fmt::format("preload      {}\n", joined(preload, ", "));
   text += fmt::format("GPUs         {}\n", devices_text(plan));
   text += streams_text(plan);
   text += fmt::format("stdin        {}\n", word_of(agent.streams.standard_input));
@@ -340,6 +342,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["restart_delay_seconds"] = automatic_back_off(agent.job.restart)
                                       ? Json("auto")
                                       : Json(seconds(agent.job.restart.back_off));
+  if (!agent.program.preload.empty()) json["preload"] = agent.program.preload;
   if (agent.checks.preflight)
     json["preflight"] = {{"command", agent.checks.preflight->command},
                          {"timeout_seconds", seconds(agent.checks.preflight->timeout)}};

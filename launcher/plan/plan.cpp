@@ -198,7 +198,7 @@ void take_devices(const LaunchOptions& options, DevicesPlan devices, LaunchPlan&
 void make_workers(const LaunchOptions& options, const Environment& environment,
                   const WorkersAndDevices& group, LaunchPlan& plan) {
   const auto inherited = lookup(environment, plan.devices.variable);
-  plan.agent.file = plan.program.file;
+  plan.agent.program.file = plan.program.file;
   plan.agent.environment.virtual_local_rank = options.devices.virtual_local_rank;
   for (int rank = 0; rank < group.workers; ++rank) {
     agent::WorkerSettings worker;
@@ -206,6 +206,28 @@ void make_workers(const LaunchOptions& options, const Environment& environment,
     worker.visible_devices = visible_devices(options, plan, group.unchecked, inherited, rank);
     plan.agent.workers.push_back(std::move(worker));
   }
+}
+
+/// python, python3, python3.14t: not what only has such a name, as python_train.sh.
+bool is_run_by_python(const ProgramChoice& program) {
+  using Kind = ProgramChoice::Kind;
+  constexpr std::string_view kPython = "python";
+  const std::string name = program.file.substr(program.file.rfind('/') + 1);
+  return program.kind == Kind::python_script || program.kind == Kind::python_module ||
+         (name.starts_with(kPython) &&
+          name.find_first_not_of("0123456789.t", kPython.size()) == std::string::npos);
+}
+
+/// Only Python's own start leaves a place for it.
+LaunchResult<void> plan_preload(const LaunchOptions& options, LaunchPlan& plan) {
+  if (options.program.preload.empty()) return {};
+  if (!is_run_by_python(plan.program)) {
+    return usage_error(options.program.preload_spelling + ": " + plan.program.name +
+                       " is not run by Python; name the script or module itself, as in ddprun "
+                       "--preload=auto train.py");
+  }
+  plan.agent.program.preload = options.program.preload;
+  return {};
 }
 
 /// What the workers execute, and what to say about it.
@@ -229,6 +251,7 @@ LaunchResult<void> plan_program(const LaunchOptions& options, const Environment&
                          "; to change that, set PYTHON_EXEC=" +
                          shell_word(plan.program.other_environment + "/bin/python"));
   }
+  if (const auto planned = plan_preload(options, plan); !planned) return planned.error();
   if (auto warning =
           launcher_options_behind(plan.program, options.program.arguments.size(), *probes.files);
       !warning.empty()) {

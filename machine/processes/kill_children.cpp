@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 
 namespace ddprun::machine {
 namespace {
@@ -29,21 +31,43 @@ void wait_for_child(Clock::duration limit) {
   sigtimedwait(&child_signal, nullptr, &pause);
 }
 
+/// The kernel's own list takes no walk. It may leave out one while others end.
+bool is_parent_of_another(pid_t kept) {
+  std::error_code ignored;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
+    std::ifstream children(task.path() / "children");
+    for (pid_t child = 0; children >> child;) {
+      if (child != kept) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
-bool has_children() {
+bool has_children(pid_t kept) {
   siginfo_t info{};
-  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
+  if (kept <= 0 || is_parent_of_another(kept)) return true;
+  const auto all = live_descendants();
+  if (std::any_of(all.begin(), all.end(),
+                  [kept](const ProcessEntry& process) { return process.pid != kept; }))
+    return true;
+  // One that has ended since is not among the living.
+  info = {};
+  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
+         info.si_pid != kept;
 }
 
 ChildrenKiller::ChildrenKiller(Clock::time_point deadline,
-                               std::function<void(const ProcessEntry&)> killed, Signal send)
-    : deadline_(deadline), killed_(std::move(killed)), send_(std::move(send)) {}
+                               std::function<void(const ProcessEntry&)> killed, Signal send,
+                               pid_t kept)
+    : deadline_(deadline), killed_(std::move(killed)), send_(std::move(send)), kept_(kept) {}
 
 bool ChildrenKiller::go_on(Clock::time_point until) {
   while (true) {
     reap_the_dead();
-    if (!has_children()) {
+    if (!has_children(kept_)) {
       left_.clear();
       return true;
     }
@@ -76,12 +100,13 @@ void ChildrenKiller::look(Clock::time_point until) {
     look_began_ = Clock::now();
     next_ = 0;
     // The init of a pid namespace owns all of it, and needs no /proc to find it.
-    if (getpid() == 1) ::kill(-1, SIGKILL);
+    if (getpid() == 1 && kept_ <= 0) ::kill(-1, SIGKILL);
   }
   if (next_ == 0) {  // no process of this look was signalled: the walk is not over
     if (!walk_->go_on(until)) return;
     sees_processes_ = walk_->sees_processes();
     left_ = walk_->take_descendants();
+    std::erase_if(left_, [this](const ProcessEntry& process) { return process.pid == kept_; });
   }
   while (next_ < left_.size()) {
     const ProcessEntry& process = left_[next_++];

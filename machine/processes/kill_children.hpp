@@ -13,8 +13,9 @@
 
 namespace ddprun::machine {
 
-/// True when this process has any child, dead or alive.
-bool has_children();
+/// True when this process has any child, dead or alive, or where `kept` is one of them, any
+/// descendant but that.
+bool has_children(pid_t kept = -1);
 
 /// SIGKILLs all processes below this one and reaps them: they become our children when their
 /// parents end, because we are a subreaper. Each process is sent it once, and looks at /proc take a
@@ -26,10 +27,10 @@ class ChildrenKiller {
   using Signal = std::function<bool(const ProcessEntry&, int signal)>;
 
   /// `deadline`: then it is given up, after two looks at least. `killed`: is told of each process
-  /// that was sent SIGKILL; may be empty.
+  /// that was sent SIGKILL; may be empty. `kept`: a child that stays, with what is not below it.
   explicit ChildrenKiller(Clock::time_point deadline,
                           std::function<void(const ProcessEntry&)> killed = {},
-                          Signal send = signal_process);
+                          Signal send = signal_process, pid_t kept = -1);
 
   /// Blocks until then at most. True: nothing is left, or the deadline has passed.
   bool go_on(Clock::time_point until);
@@ -48,6 +49,7 @@ class ChildrenKiller {
   Clock::time_point deadline_;
   std::function<void(const ProcessEntry&)> killed_;
   Signal send_;
+  pid_t kept_;
   Clock::time_point begin_ = Clock::now();
   std::optional<ProcessWalk> walk_;  // none: a look begins at next_look_
   Clock::time_point look_began_;

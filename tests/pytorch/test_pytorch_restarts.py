@@ -28,25 +28,10 @@ class FailingGroup(TorchTest):
         self.assertEqual(self.lines(result), [f"rank {rank} of 2: round {restarts}" for rank in range(2)], result)
 
 
-class Leaving(TorchTest):
-    @with_each_torch
-    def test_the_rank_that_leaves_with_exit_code_0_is_named_before_those_that_lost_it(self, torch):
-        for workers in (2, 4):
-            with self.subTest(workers=workers):
-                result = run(torch.ddprun(f"--nproc-per-node={workers}", WORKERS / "breaks.py", "leaves", 1), torch.environment(),
-                             self.folder)
-                self.assertEqual(result.status, 1, result)
-                self.assertRegex(result.err, "ddprun: culprit: probably rank 1 .*, which had ended with exit code 0, ")
-
-
-class Restarts(FailingGroup):
-    @with_each_torch
-    def test_a_group_of_which_a_worker_fails_meets_no_stale_keys_after_the_restart(self, torch):
-        self.check_failing_group(torch, 6)
-
-    def command(self, torch, folder, max_restarts):
+class KilledGroup(FailingGroup):
+    def command(self, torch, folder, max_restarts, *options):
         return torch.ddprun("--nproc-per-node=2", f"--max-restarts={max_restarts}", "--restart-delay=0", "--rdzv-id=a run with checkpoints",
-                            WORKERS / "checkpoints.py", folder, STEPS)
+                            *options, WORKERS / "checkpoints.py", folder, STEPS)
 
     def kill_at_random_moments(self, chance, folder, kills):
         """Kills a worker of each of the first `kills` rounds: one while it starts, the others in training."""
@@ -69,8 +54,8 @@ class Restarts(FailingGroup):
             os.kill(pid, signal.SIGKILL)
         (folder / "may end").touch()
 
-    @with_each_torch
-    def test_a_script_with_checkpoints_survives_kills_and_ends_as_without_them(self, torch):
+    def check_kills(self, torch, *options):
+        """The parameters at the end are those of a job without kills and without the options."""
         undisturbed, killed = self.folder / "undisturbed", self.folder / "killed"
         undisturbed.mkdir()
         (undisturbed / "may end").touch()
@@ -78,7 +63,7 @@ class Restarts(FailingGroup):
         result = run(self.command(torch, undisturbed, 0), torch.environment(), self.folder)
         self.assertEqual(result.status, 0, result)
         seed = random.randrange(1 << 30)
-        with self.subTest(f"seed {seed}"), Started(self.command(torch, killed, 4), torch.environment(), self.folder) as job:
+        with self.subTest(f"seed {seed}"), Started(self.command(torch, killed, 4, *options), torch.environment(), self.folder) as job:
             try:
                 self.kill_at_random_moments(random.Random(seed), killed, kills=3)
             except (AssertionError, ProcessLookupError) as error:
@@ -88,6 +73,28 @@ class Restarts(FailingGroup):
             self.assertEqual((killed / "result").read_text(), (undisturbed / "result").read_text())
             self.assertTrue((killed / "3.0.pid").exists(), result)
             self.assertFalse((killed / "4.0.pid").exists(), result)
+            self.assertNotIn("imports for itself", result.err)
+
+
+class Leaving(TorchTest):
+    @with_each_torch
+    def test_the_rank_that_leaves_with_exit_code_0_is_named_before_those_that_lost_it(self, torch):
+        for workers in (2, 4):
+            with self.subTest(workers=workers):
+                result = run(torch.ddprun(f"--nproc-per-node={workers}", WORKERS / "breaks.py", "leaves", 1), torch.environment(),
+                             self.folder)
+                self.assertEqual(result.status, 1, result)
+                self.assertRegex(result.err, "ddprun: culprit: probably rank 1 .*, which had ended with exit code 0, ")
+
+
+class Restarts(KilledGroup):
+    @with_each_torch
+    def test_a_group_of_which_a_worker_fails_meets_no_stale_keys_after_the_restart(self, torch):
+        self.check_failing_group(torch, 6)
+
+    @with_each_torch
+    def test_a_script_with_checkpoints_survives_kills_and_ends_as_without_them(self, torch):
+        self.check_kills(torch)
 
 
 if __name__ == "__main__":

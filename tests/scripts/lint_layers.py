@@ -38,6 +38,7 @@ MAY_INCLUDE = {
     "agent/terminal": ["base"],
     "agent/streams": ["agent/evidence", "agent/terminal", "proto", "base"],
     "agent/workers": ["agent/config", "agent/job_settings", "agent/streams", "agent/terminal", "machine", "proto", "base"],
+    "agent/preload": ["machine/processes", "base"],
     "agent/progress": ["agent/config", "agent/job_settings", "agent/workers", "agent/streams", "agent/terminal", "machine", "proto", "base"],
     "agent/node": ["agent/config", "agent/progress/found_hang", "agent/workers", "machine", "proto", "base"],
     "agent/link": ["agent/config", "agent/workers", "warden/warden_link", "rendezvous", "machine/processes/boot_timer", "proto", "base"],

@@ -1,10 +1,22 @@
 """Writes all that a worker can see of how it was started into RANK.json in the folder that DUMP_FOLDER names."""
 
+import atexit
 import ctypes
+import faulthandler
+import gc
 import json
+import locale
+import multiprocessing
 import os
 import resource
+import signal
 import sys
+import threading
+import traceback
+import warnings
+
+MODULES = sorted(set(sys.modules))
+PATH_CACHE = sorted(sys.path_importer_cache)
 
 PR_GET_PDEATHSIG = 2
 STATUS_LINES = ("Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd",
@@ -39,8 +51,59 @@ def describe_error_file(path):
             "folder's mode": oct(os.stat(os.path.dirname(path)).st_mode)}
 
 
+def stream(file):
+    return {"name": file.name, "mode": file.mode, "encoding": file.encoding, "errors": file.errors, "newlines": file.newlines,
+            "buffering": [file.line_buffering, file.write_through], "terminal": file.isatty(), "number": file.fileno(),
+            "layers": [type(file).__name__, type(file.buffer).__name__, type(getattr(file.buffer, "raw", None)).__name__],
+            "kept open": getattr(file.buffer, "raw", file.buffer).closefd}
+
+
+def traceback_here():
+    try:
+        raise ValueError("here")
+    except ValueError:
+        return traceback.format_exc().splitlines()
+
+
+def inside_python():
+    """What the interpreter has beside the process."""
+    main = sys.modules["__main__"]
+    process = multiprocessing.current_process()
+    return {
+        "words": getattr(sys, "orig_argv", None),
+        "prefixes": [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.executable],
+        "options": [sys.warnoptions, sorted(sys._xoptions), sys.dont_write_bytecode],
+        "main": {name: repr(value).split(" at 0x")[0] for name, value in vars(main).items() if name.startswith("__")},
+        "modules": MODULES,
+        "path cache": PATH_CACHE,
+        "finders": [[repr(finder).split(" at 0x")[0] for finder in list_of] for list_of in (sys.meta_path, sys.path_hooks)],
+        "streams": [stream(file) for file in (sys.stdin, sys.stdout, sys.stderr)],
+        "streams are the first": [getattr(sys, name) is getattr(sys, f"__{name}__") for name in ("stdin", "stdout", "stderr")],
+        "signals": {str(number): repr(signal.getsignal(number)).split(" at 0x")[0] for number in signal.valid_signals()},
+        "wakeup descriptor": signal.set_wakeup_fd(-1),
+        "timers": [signal.getitimer(number) for number in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)],
+        "faulthandler": faulthandler.is_enabled(),
+        "atexit": atexit._ncallbacks(),
+        "warnings": [str(entry) for entry in warnings.filters],
+        "collector": {"on": gc.isenabled(), "frozen": gc.get_freeze_count(), "debug": gc.get_debug(),
+                      "threshold": gc.get_threshold()},
+        "threads": [[thread.name, thread.daemon, thread.native_id == os.getpid()] for thread in threading.enumerate()],
+        "tasks": len(os.listdir("/proc/self/task")),
+        "hooks": [sys.excepthook is sys.__excepthook__, sys.displayhook is sys.__displayhook__, sys.gettrace(),
+                  sys.getprofile(), threading.excepthook is threading.__excepthook__],
+        "limits": [sys.getrecursionlimit(), sys.getswitchinterval()],
+        "multiprocessing": [process.name, process.daemon, str(multiprocessing.parent_process()), len(process.authkey),
+                            multiprocessing.get_start_method(allow_none=True)],
+        "locale": [locale.setlocale(locale.LC_ALL), sys.getfilesystemencoding(), sys.getdefaultencoding()],
+        "traceback": traceback_here(),
+        "variables of the process": sorted(entry.split("=")[0] for entry in text_of("/proc/self/environ").split("\0") if entry),
+    }
+
+
+python = inside_python()  # before what follows adds to it
 status = dict(line.split(":", 1) for line in text_of("/proc/self/status").splitlines())
 told = {
+    "python": python,
     "environment": dict(os.environ),
     "argv": sys.argv,
     "command line": text_of("/proc/self/cmdline").split("\0")[:-1],

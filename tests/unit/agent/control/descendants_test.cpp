@@ -41,10 +41,12 @@ class Below {
   boost::asio::io_context context;
   std::vector<std::string> notices;
   std::vector<pid_t> reaped;
-  agent::Descendants processes{context,
-                               nullptr,
-                               {[this](const std::string& line) { notices.push_back(line); },
-                                [this](pid_t pid) { reaped.push_back(pid); }}};
+  pid_t kept = -1;
+  agent::Descendants processes{
+      context,
+      nullptr,
+      {[this](const std::string& line) { notices.push_back(line); },
+       [this](pid_t pid) { reaped.push_back(pid); }, [this] { return kept; }}};
 };
 
 }  // namespace
@@ -112,4 +114,34 @@ TEST_CASE("a kill that waits for nothing reaps nothing") {
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WTERMSIG(status) == SIGKILL);
   CHECK(below.reaped.empty());
+}
+
+TEST_CASE("one process may stay while all else is found, signalled and killed") {
+  Below below;
+  const pid_t child = below.start();
+  below.kept = below.start();
+  CHECK(below.processes.any());
+  SECTION("terminated") {
+    below.processes.terminate(2s, [] { return true; });
+    below.context.run();
+    REQUIRE(below.notices.size() == 1);
+    CHECK_THAT(below.notices[0], !Catch::Matchers::Contains(std::to_string(below.kept)));
+    REQUIRE(waitpid(child, nullptr, 0) == child);
+  }
+  SECTION("killed in turns") {
+    below.processes.kill(0, 10s, [] {});
+    below.context.run();
+    CHECK(below.reaped == std::vector<pid_t>{child});
+  }
+  SECTION("killed in one call") {
+    below.processes.kill_now(0, 10s);
+    CHECK(below.reaped == std::vector<pid_t>{child});
+  }
+  SECTION("killed without waiting") {
+    below.processes.send_kill();
+    REQUIRE(waitpid(child, nullptr, 0) == child);
+  }
+  CHECK_FALSE(below.processes.any());
+  CHECK(machine::has_children());
+  CHECK(waitpid(below.kept, nullptr, WNOHANG) == 0);  // it runs
 }
