@@ -101,12 +101,9 @@ TEST_CASE("with everything on, every number of a run is the same for any world s
   REQUIRE(one.find("e-09,\"loss\"") != std::string::npos);
   REQUIRE(one.find("\"best_epoch\"") != std::string::npos);
 
-  for (const int world_size : {2, 4}) {
-    const std::string out = std::to_string(world_size);
-    train({.world_size = world_size, .arguments = arguments(out)});
-    CHECK(history(folder / out) == one);
-    CHECK(best_of(folder / out) == best_of(folder / "1"));
-  }
+  train({.world_size = 4, .arguments = arguments("4")});
+  CHECK(history(folder / "4") == one);
+  CHECK(best_of(folder / "4") == best_of(folder / "1"));
   GroupOptions options{.world_size = 2};
   std::string killed;
   // On a busy machine the signal can come at the end of an epoch or of the run; then another run is

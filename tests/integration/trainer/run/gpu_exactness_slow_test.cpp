@@ -1,4 +1,4 @@
-// More of gpu_exactness_test.cpp: half precision and four workers for every model.
+// More of gpu_exactness_test.cpp: half precision, four workers and masks.
 #include "tests/integration/trainer/run/gpu_exact_runs.hpp"
 
 using namespace ddprun::test;
@@ -11,6 +11,12 @@ TEST_CASE("resnet18 with --exact in fp16 and bf16 has the same weights for any n
                            "--precision", precision}),
                 {2, 4});
   }
+}
+
+TEST_CASE("masks that stay on the GPU give the weights of those that are sent") {
+  const SmallMasks data(32);
+  check_stays({"--model=unet16", "--data", data.path(), "--shards=2", "--batch=2", "--epochs=2",
+               "--max-steps=4"});
 }
 
 TEST_CASE("unet16 with --exact has the same weights for any number of GPUs") {
