@@ -197,6 +197,7 @@ void Agent::on_signal(const warden::SignalRecord& record) {
     link_.reads_terminal();
   } else {
     const int signal = record.signal == SIGTTIN ? SIGCONT : record.signal;
+    if (signal != SIGTSTP && signal != SIGCONT) launch_.hurry();
     handle(JobSignal{signal, std::chrono::nanoseconds(record.monotonic_ns)});
   }
 }

@@ -61,6 +61,10 @@ void WorkerLaunch::execute(std::vector<PreparedWorker>& prepared, std::vector<Fo
   launched(std::move(workers));
 }
 
+void WorkerLaunch::hurry() {
+  if (importer_) importer_->abandon_forks();
+}
+
 void WorkerLaunch::stop() {
   if (importer_) importer_->stop();
 }

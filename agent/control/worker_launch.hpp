@@ -51,6 +51,8 @@ class WorkerLaunch {
   [[nodiscard]] pid_t importer() const { return importer_ ? importer_->pid() : -1; }
   /// True where `pid` is that process, which has ended.
   bool child_ended(pid_t pid) { return importer_ && importer_->child_ended(pid); }
+  /// The job ends: what is to be launched is launched now.
+  void hurry();
   /// It is ended, and is a child as any other from then on.
   void stop();
 

@@ -269,13 +269,23 @@ void Importer::give_up(const std::string& why) {
   stop();
   events_.notice("every worker imports for itself (--preload): " + printable(why));
   if (before == State::forking) {
-    for (const auto& birth : births_) {
-      if (birth->is_awaited()) birth->worker.problem = why;
-    }
-    end_births_if_all();
+    give_up_births(why);
   } else if (before != State::ready) {
     events_.settled();
   }
+}
+
+void Importer::give_up_births(const std::string& why) {
+  for (const auto& birth : births_) {
+    if (birth->is_awaited()) birth->worker.problem = why;
+  }
+  end_births_if_all();
+}
+
+void Importer::abandon_forks() {
+  if (state_ != State::forking) return;
+  stop();
+  give_up_births("the job ends");
 }
 
 /// Its last word may not have been read yet.

@@ -69,6 +69,9 @@ class Importer {
   void fork(const std::vector<machine::SpawnRequest>& requests,
             std::function<void(std::vector<ForkedWorker>)> forked);
 
+  /// The job ends: what has not been forked by now is answered, and no worker is forked any more.
+  void abandon_forks();
+
   /// Takes the end of the importing process: true where `pid` is it.
   bool child_ended(pid_t pid);
   /// The process that no end of a round may end; -1: there is none.
@@ -97,6 +100,7 @@ class Importer {
   void on_birth(Birth& birth);
   void end_births_if_all();
   void give_up(const std::string& why);
+  void give_up_births(const std::string& why);
   void forget_process();
   [[nodiscard]] std::string ended_line(const std::string& how) const;
   [[nodiscard]] std::string last_line() const;

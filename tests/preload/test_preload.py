@@ -430,6 +430,19 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         self.assertEqual(result.problems, ["no worker was forked within 10.0 s"], result)
         self.assertEqual(result.lines, ["had it", "had it not"])
 
+    def test_a_signal_while_workers_are_forked_ends_the_job_without_waiting_for_them(self):
+        script = self.script(TELLS + """import os, signal
+os.kill(int(open(os.environ["COUNT"]).read()), signal.SIGSTOP)
+sys.exit(1)
+""")
+        process = self.start("--preload=counted", "--max-restarts=1", "--restart-delay=0", script)
+        self.assertTrue(eventually(lambda: self.imports() and b"\nState:\tT" in text_of(f"/proc/{self.imports()[0]}/status")))
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        result = self.wait(process)
+        self.assertEqual((result.status, result.problems), (143, []), result)
+        self.assertEqual(self.processes(), [])
+
     def test_descriptors_of_a_program_that_imports_start_are_its_own(self):
         self.module("starts", """import os, subprocess
 subprocess.run(["sh", "-c", "ls -l /proc/self/fd > " + os.environ["COUNT"]], close_fds=False)
