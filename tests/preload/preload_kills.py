@@ -43,7 +43,8 @@ class KilledJobs(PreloadTest):
         result = self.wait(process, limit=30)
         self.assertEqual(eventually(lambda: not self.processes()), True, f"{level} {victim} {moment}: {result}")
         if victim == "importer":
-            self.assertEqual(result.status, 143, f"{level} {moment}: {result}")
+            ends = (143, -signal.SIGTERM) if moment == "start" else (143,)  # it may not have begun to wait for signals
+            self.assertIn(result.status, ends, f"{level} {moment}: {result}")
 
     def find(self, victim):
         if victim == "agent":
