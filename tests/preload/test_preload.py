@@ -124,7 +124,8 @@ os.environ["GIVEN"] += " and more"
     def test_no_compiled_file_of_ours_is_left(self):
         folder = self.folder / "compiled"
         self.ddprun("--preload=counted", self.script("import counted\n"), PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=str(folder))
-        self.assertEqual([path.name for path in folder.rglob("sitecustomize*.pyc")], [])
+        ours = [path for path in folder.rglob("sitecustomize*.pyc") if path.parent.name == "preload"]  # Debian has its own
+        self.assertEqual(ours, [])
         self.assertNotEqual([path.name for path in folder.rglob("counted*.pyc")], [])
 
     def test_the_users_own_sitecustomize_runs_in_every_worker_as_without_it(self):
