@@ -45,6 +45,7 @@ void Chaos::round_runs(std::uint64_t round, TimePoint now) {
 
 void Chaos::round_ends(TimePoint now) {
   if (!since_) return;
+  round_ended_at_ = now;
   ran_ += std::max<std::chrono::nanoseconds>(now - *since_, std::chrono::nanoseconds(0));
   since_.reset();
   if (blow_ && blow_->outlived_at && now > *blow_->outlived_at) blow_.reset();
@@ -67,20 +68,31 @@ std::optional<Chaos::TimePoint> Chaos::deadline() const {
 std::optional<ChaosStrike> Chaos::strike(int world_size, TimePoint now) {
   const auto due = deadline();
   if (!due || now < *due || world_size < 1) return std::nullopt;
-  Row& row = rows_[next_row()];
-  ran_ = row.next;  // not when we came to look: the order of faults depends on it
+  const ChaosStrike strike = take_next(world_size);
   since_ = now;
-  row.next += gap(row.random, row.row.every);
-  const int rank = static_cast<int>(ranks_() % static_cast<std::uint64_t>(world_size));
-  if (row.row.fault == ChaosFault::partition) {
-    blow_ = Blow{now, now + 2 * row.row.length};
-    since_ = partition_ends_at_ = now + row.row.length;
-  } else if (row.row.fault != ChaosFault::delay) {
+  if (strike.fault == ChaosFault::partition) {
+    blow_ = Blow{now, now + 2 * strike.length};
+    since_ = partition_ends_at_ = now + strike.length;
+  } else if (strike.fault != ChaosFault::delay) {
     blow_ = Blow{now, std::nullopt};
     since_.reset();
   }
+  return strike;
+}
+
+ChaosStrike Chaos::take_next(int world_size) {
+  Row& row = rows_[next_row()];
+  ran_ = row.next;  // not when we came to look: the order of faults depends on it
+  row.next += gap(row.random, row.row.every);
+  const int rank = static_cast<int>(ranks_() % static_cast<std::uint64_t>(world_size));
   ++summary_.faults[row.row.fault];
-  return ChaosStrike{++strikes_, row.row.fault, rank, row.row.length};
+  return {++strikes_, row.row.fault, rank, row.row.length};
+}
+
+void Chaos::service_restarted(int world_size) {
+  if (blow_ || over() || rows_[next_row()].row.fault != ChaosFault::service) return;
+  take_next(world_size);
+  blow_ = Blow{round_ended_at_, std::nullopt};
 }
 
 void Chaos::missed(TimePoint now) {

@@ -48,6 +48,9 @@ class Chaos {
   [[nodiscard]] std::optional<TimePoint> deadline() const;
   /// Once that has passed. None: it was too soon.
   std::optional<ChaosStrike> strike(int world_size, TimePoint now);
+  /// The rendezvous has lost its memory, before its next round runs. Where that is the next fault,
+  /// another node has brought it about, whose time is ahead of ours.
+  void service_restarted(int world_size);
   /// The last fault found no worker, so its round goes on.
   void missed(TimePoint now);
   [[nodiscard]] ChaosSummary summary() const;
@@ -65,6 +68,7 @@ class Chaos {
     std::optional<TimePoint> outlived_at;
   };
   [[nodiscard]] std::size_t next_row() const;
+  ChaosStrike take_next(int world_size);
   [[nodiscard]] bool over() const;
 
   const ChaosPlan plan_;
@@ -74,6 +78,7 @@ class Chaos {
   std::optional<TimePoint> since_;   // it counts; none: it stands still
   TimePoint partition_ends_at_{};    // it does not count before
   std::optional<std::uint64_t> round_;
+  TimePoint round_ended_at_{};
   std::optional<Blow> blow_;  // to the round
   int strikes_ = 0;
   ChaosSummary summary_;

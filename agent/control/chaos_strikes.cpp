@@ -24,7 +24,10 @@ ChaosStrikes::ChaosStrikes(boost::asio::io_context& context, const ChaosPlan& pl
 void ChaosStrikes::follow() {
   const auto now = Clock::now();
   if (machine_.state() == NodeState::running && !machine_.round()->group.stopping()) {
-    chaos_.round_runs(machine_.round()->round.number, now);
+    const proto::Round& round = machine_.round()->round;
+    if (epoch_.value_or(round.epoch) != round.epoch) chaos_.service_restarted(round.world_size);
+    epoch_ = round.epoch;
+    chaos_.round_runs(round.number, now);
   } else {
     chaos_.round_ends(now);
   }

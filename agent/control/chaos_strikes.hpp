@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <boost/asio/io_context.hpp>
@@ -38,6 +39,7 @@ class ChaosStrikes {
   NodeLink* const nodes_;
   const Events events_;
   Chaos chaos_;
+  std::optional<proto::Epoch> epoch_;  // of the round that ran last
   DeadlineTimer timer_;
 };
 

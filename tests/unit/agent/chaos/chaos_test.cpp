@@ -198,3 +198,37 @@ TEST_CASE("a partition counts as recovered from only where it has ended the roun
   CHECK(chaos.summary().recoveries == (is_by_partition ? std::vector<std::chrono::nanoseconds>{35s}
                                                        : std::vector<std::chrono::nanoseconds>{}));
 }
+
+TEST_CASE("a rendezvous that another node has killed before our time counts as the next fault") {
+  const ChaosPlan plan{3, {{ChaosFault::service, 10s, 0s}, {ChaosFault::kill, 10000s, 0s}}, {}};
+  Chaos ahead(plan);
+  Chaos behind(plan);
+  TimePoint now{};
+  ahead.round_runs(0, now);
+  behind.round_runs(0, now + 1s);
+  now = *ahead.deadline();
+  const auto first = ahead.strike(4, now);
+  REQUIRE(first.has_value());
+  for (Chaos* chaos : {&ahead, &behind}) {
+    chaos->round_ends(now);  // it was over for both before the one that is behind came to it
+    chaos->service_restarted(4);
+    chaos->round_runs(1, now + 2s);
+    CHECK(chaos->summary().faults.at(ChaosFault::service) == 1);
+    CHECK(chaos->summary().recoveries == std::vector<std::chrono::nanoseconds>{2s});
+  }
+  REQUIRE(ahead.deadline() == behind.deadline());
+  now = *ahead.deadline();
+  CHECK(told(*ahead.strike(4, now)) == told(*behind.strike(4, now)));
+}
+
+TEST_CASE("a rendezvous that restarts by itself is no fault of ours") {
+  const ChaosPlan plan{3, {{ChaosFault::service, 10000s, 0s}, {ChaosFault::kill, 10s, 0s}}, {}};
+  Chaos chaos(plan);
+  TimePoint now{};
+  chaos.round_runs(0, now);
+  chaos.round_ends(now + 1s);
+  chaos.service_restarted(4);
+  chaos.round_runs(1, now + 2s);
+  CHECK(chaos.summary().recoveries.empty());
+  CHECK(chaos.strike(4, *chaos.deadline())->number == 1);
+}
