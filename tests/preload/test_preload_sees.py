@@ -5,14 +5,16 @@ import json
 import os
 import pathlib
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import zipfile
 
 from preload_job import BIN, SANITIZER_IN_NAMESPACE, PreloadTest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from worker_differences import differences, make_unusual  # noqa: E402
 
 DUMP = pathlib.Path(__file__).resolve().parents[1] / "pytorch" / "workers" / "dump.py"
 ARGUMENTS = ["--lr", "0.1", "a b", "", "${local_rank}"]
@@ -43,14 +45,6 @@ LISTED = [
     ("environment/(MASTER_PORT|DDPRUN_PROGRESS_FILE|TORCHELASTIC_(ERROR_FILE|RUN_ID))", anything, "another job's"),
     ("namespaces/(mnt|pid|pid_for_children)", anything, "another job's"),
 ]
-
-
-def differences(ordinary, preloaded, path=""):
-    if isinstance(ordinary, dict) and isinstance(preloaded, dict):
-        for key in sorted(ordinary.keys() | preloaded.keys()):
-            yield from differences(ordinary.get(key), preloaded.get(key), f"{path}/{key}".lstrip("/"))
-    elif ordinary != preloaded:
-        yield path, ordinary, preloaded
 
 
 class Sees(PreloadTest):
@@ -115,18 +109,7 @@ class Sees(PreloadTest):
         self.compare(program=[sys.executable, "-X", "dev", "-W", "error::BytesWarning", "-b", "-O", script])
 
     def test_unusual_limits_masks_and_priorities(self):
-        def before():
-            os.umask(0o027)
-            os.nice(3)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (700, 900))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-            os.dup2(1, 77, inheritable=True)  # must not reach the workers
-            for number in (signal.SIGHUP, signal.SIGUSR2):
-                signal.signal(number, signal.SIG_IGN)
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-
-        self.compare("--nproc-per-node=2", program=[self.script(DUMP.read_text())], before=before)
+        self.compare("--nproc-per-node=2", program=[self.script(DUMP.read_text())], before=make_unusual)
 
     def test_each_worker_on_its_own_cpus(self):
         self.compare("--nproc-per-node=2", "--numa-binding=exclusive", program=[self.script(DUMP.read_text())])

@@ -5,11 +5,15 @@ import json
 import os
 import pathlib
 import re
-import resource
 import signal
+import sys
 import unittest
 
 from harness import BIN, WORKERS, TorchTest, run, with_each_torchrun
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from worker_differences import differences, make_unusual  # noqa: E402
 
 SAME_ARGUMENTS = ["--max_restarts=2", "--role=trainer", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0",
                   "--rdzv_id=job", "--monitor_interval=0.1"]
@@ -66,15 +70,6 @@ IGNORED = [
     ("status/SigIgn", text(r"[0-9a-f]+0"), text(r"[0-9a-f]+1"),
      "SIGHUP stays ignored under nohup; torchrun catches it, so its workers die of it"),
 ]
-
-
-def differences(torchruns, ddpruns, path=""):
-    """Yields (path, torchrun's value, ddprun's value)."""
-    if isinstance(torchruns, dict) and isinstance(ddpruns, dict):
-        for key in sorted(torchruns.keys() | ddpruns.keys()):
-            yield from differences(torchruns.get(key), ddpruns.get(key), f"{path}/{key}".lstrip("/"))
-    elif torchruns != ddpruns:
-        yield path, torchruns, ddpruns
 
 
 def is_listed(listed, path, torchruns, ddpruns):
@@ -143,18 +138,7 @@ class Environment(TorchTest):
 
     @with_each_torchrun
     def test_unusual_limits_masks_and_priorities_reach_the_workers_as_under_torchrun(self, torch):
-        def before():
-            os.umask(0o027)
-            os.nice(3)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (700, 900))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-            os.dup2(1, 77, inheritable=True)  # must not reach the workers
-            for number in (signal.SIGHUP, signal.SIGUSR2):
-                signal.signal(number, signal.SIG_IGN)
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-
-        self.compare(torch, 1, before=before, more=[*COPIED, *IGNORED])
+        self.compare(torch, 1, before=make_unusual, more=[*COPIED, *IGNORED])
 
 
 if __name__ == "__main__":
