@@ -32,33 +32,39 @@ void WorkerLaunch::when_ready(std::function<void()> ready) {
 
 void WorkerLaunch::launch(const proto::Round& round, const std::string& job_socket,
                           Launched launched) {
+  const auto count = static_cast<int>(config_.workers.size());
+  if (!importer_ || !importer_->can_fork()) {
+    std::vector<LaunchedWorker> workers;
+    for (int i = 0; i < count; ++i)
+      workers.push_back(execute(starter_.prepare(round, i, job_socket)));
+    return launched(std::move(workers));
+  }
   auto prepared = std::make_shared<std::vector<PreparedWorker>>();
-  for (std::size_t i = 0; i < config_.workers.size(); ++i)
-    prepared->push_back(starter_.prepare(round, static_cast<int>(i), job_socket));
-  if (!importer_ || !importer_->can_fork()) return execute(*prepared, {}, launched);
   std::vector<machine::SpawnRequest> requests;
-  for (const PreparedWorker& worker : *prepared) requests.push_back(worker.request);
+  for (int i = 0; i < count; ++i) {
+    prepared->push_back(starter_.prepare(round, i, job_socket));
+    requests.push_back(prepared->back().request);
+  }
   importer_->fork(
       requests, [this, prepared, launched = std::move(launched)](std::vector<ForkedWorker> forked) {
-        execute(*prepared, std::move(forked), launched);
+        forked.resize(prepared->size());
+        std::vector<LaunchedWorker> workers;
+        for (std::size_t i = 0; i < forked.size(); ++i) {
+          PreparedWorker& worker = (*prepared)[i];
+          if (forked[i].process.pid > 0) {
+            workers.push_back({std::move(forked[i].process), std::move(worker.sources)});
+          } else {
+            workers.push_back(execute(std::move(worker)));
+          }
+        }
+        launched(std::move(workers));
       });
 }
 
-/// All that were not forked.
-void WorkerLaunch::execute(std::vector<PreparedWorker>& prepared, std::vector<ForkedWorker> forked,
-                           const Launched& launched) {
-  forked.resize(prepared.size());
-  std::vector<LaunchedWorker> workers;
-  for (std::size_t i = 0; i < prepared.size(); ++i) {
-    if (forked[i].process.pid > 0) {
-      workers.push_back({std::move(forked[i].process), std::move(prepared[i].sources)});
-      continue;
-    }
-    auto process = machine::spawn(prepared[i].request, user_);
-    if (!process) prepared[i].sources.clear();
-    workers.push_back({std::move(process), std::move(prepared[i].sources)});
-  }
-  launched(std::move(workers));
+LaunchedWorker WorkerLaunch::execute(PreparedWorker prepared) const {
+  auto process = machine::spawn(prepared.request, user_);
+  if (!process) prepared.sources.clear();
+  return {std::move(process), std::move(prepared.sources)};
 }
 
 void WorkerLaunch::hurry() {

@@ -57,8 +57,7 @@ class WorkerLaunch {
   void stop();
 
  private:
-  void execute(std::vector<PreparedWorker>& prepared, std::vector<ForkedWorker> forked,
-               const Launched& launched);
+  [[nodiscard]] LaunchedWorker execute(PreparedWorker prepared) const;
 
   boost::asio::io_context& context_;
   const AgentConfig& config_;

@@ -65,7 +65,7 @@ class Importer {
 
   /// Forks a worker for each request, while it `can_fork`. The descriptors of the requests are
   /// borrowed until this returns; the files and arguments must be those of the program. `forked` is
-  /// called later and once, in the order of the requests.
+  /// called once, before this returns or later, with the workers in the order of the requests.
   void fork(const std::vector<machine::SpawnRequest>& requests,
             std::function<void(std::vector<ForkedWorker>)> forked);
 

@@ -44,7 +44,7 @@ def _socket_of(descriptor):
 
 
 def _receive(socket):
-    """One packet: its fields, and the descriptors that came with it."""
+    """One packet, and the descriptors that came with it."""
     import _socket
 
     packet, ancillary, flags, _ = socket.recvmsg(4096, _socket.CMSG_SPACE(4 * 16), _socket.MSG_CMSG_CLOEXEC)
@@ -350,15 +350,15 @@ def _has_a_living_child():
         return False
 
 
-def _check_what_a_fork_loses(module):
+def _lost_by_a_fork():
+    """What an import has done that a fork would lose; empty: nothing."""
     threads = _threads_that_a_fork_loses()
     if threads:
-        raise _Refused(f"importing {module} starts a thread ({threads[0]}), which a fork would lose", module)
+        return f"starts a thread ({threads[0]}), which a fork would lose"
     if _has_a_living_child():
-        raise _Refused(f"importing {module} starts a process, which would be the child of no worker", module)
+        return "starts a process, which would be the child of no worker"
     devices = _open_devices()
-    if devices:
-        raise _Refused(f"importing {module} opens a device ({devices[0]}), which workers cannot share", module)
+    return f"opens a device ({devices[0]}), which workers cannot share" if devices else ""
 
 
 class _Surroundings:
@@ -386,16 +386,19 @@ class _Surroundings:
         return found
 
     def check(self, module, looked_for):
-        _check_what_a_fork_loses(module)
+        problem = _lost_by_a_fork() or self._what_has_changed(looked_for)
+        if problem:
+            raise _Refused(f"importing {module} {problem}", module)
+
+    def _what_has_changed(self, looked_for):
         if looked_for:
-            raise _Refused(f"importing {module} looks for {looked_for[0]}, which only workers have", module)
+            return f"looks for {looked_for[0]}, which only workers have"
         if os.getcwd() != self._place:
-            raise _Refused(f"importing {module} changes the working directory", module)
+            return "changes the working directory"
         if self._folder is not None and sys.path[0] != self._folder:
-            raise _Refused(f"importing {module} puts {sys.path[0]} in front of the program's own folder", module)
+            return f"puts {sys.path[0]} in front of the program's own folder"
         opened = self._open_files() - self._files
-        if opened:
-            raise _Refused(f"importing {module} leaves {min(opened)[1]} open, which workers would share", module)
+        return f"leaves {min(opened)[1]} open, which workers would share" if opened else ""
 
 
 class _Wanted:
@@ -659,7 +662,7 @@ def _serve(control, kept, environment):
     if packet != b"import":
         os._exit(0)
     with open("/proc/self/comm", "rb+", buffering=0) as file:  # in place of Python's, so that ps tells it from the workers
-        usual_name = file.read()
+        usual_name = file.read().rstrip(b"\n")
         file.write(b"ddp-preload")
     number, *fields = [os.fsdecode(field) for field in _read_all(descriptors[0]).split(b"\0")]
     os.close(descriptors[0])
@@ -688,7 +691,9 @@ def _serve(control, kept, environment):
             path = files.changed()
             if path is not None:
                 raise _Refused(f"{path} has changed since it was imported")
-            _check_what_a_fork_loses("what was imported")
+            lost = _lost_by_a_fork()
+            if lost:
+                raise _Refused(f"what was imported {lost}")
             printed = [_read_all(1), _read_all(2)]
             middle = os.fork()
             if middle == 0:

@@ -100,8 +100,7 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
   if (!has(inherited, env::kNcclAsyncErrorHandling))
     set.emplace_back(env::kNcclAsyncErrorHandling, "1");
   set.emplace_back(env::kSignalsToHandle, signal_names(config.stop.signals));
-  if (worker.omp_threads) set.emplace_back(env::kOmpNumThreads, number(*worker.omp_threads));
-  if (config.environment.python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
+  for (auto& pair : lasting_environment(config, local_rank)) set.push_back(std::move(pair));
   if (passes_breakpoints(config.streams.standard_input, local_rank) &&
       !has(inherited, env::kPythonBreakpoint)) {
     set.emplace_back(env::kPythonBreakpoint, breakpoint_text(round.first_rank + local_rank));
@@ -116,9 +115,9 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
   return set;
 }
 
-EnvironmentPairs lasting_environment(const AgentConfig& config) {
+EnvironmentPairs lasting_environment(const AgentConfig& config, int local_rank) {
   EnvironmentPairs set;
-  const WorkerSettings& worker = config.workers.front();
+  const WorkerSettings& worker = config.workers.at(static_cast<std::size_t>(local_rank));
   if (worker.omp_threads)
     set.emplace_back(env::kOmpNumThreads, fmt::format("{}", *worker.omp_threads));
   if (config.environment.python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");

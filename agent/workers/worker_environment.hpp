@@ -20,9 +20,9 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
                                     int local_rank, const std::string& job_socket,
                                     const std::vector<std::string>& inherited);
 
-/// Those that are the same for all workers of all rounds, and that Python and modules look at once,
-/// at their start.
-EnvironmentPairs lasting_environment(const AgentConfig& config);
+/// Those of them that are the same in all rounds, and that Python and modules look at once, at
+/// their start.
+EnvironmentPairs lasting_environment(const AgentConfig& config, int local_rank);
 
 /// `inherited` (NAME=VALUE) with `set` replacing and adding: what execve gets.
 std::vector<std::string> merge_environment(const std::vector<std::string>& inherited,

@@ -138,7 +138,7 @@ void WorkerStarter::add_to_environment(const std::string& name, const std::strin
 }
 
 std::vector<std::string> WorkerStarter::common_environment() const {
-  return merge_environment(inherited_environment_, lasting_environment(config_));
+  return merge_environment(inherited_environment_, lasting_environment(config_, 0));
 }
 
 PreparedWorker WorkerStarter::prepare(const proto::Round& round, int local_rank,

@@ -34,7 +34,8 @@ class WorkerStarter {
   /// `job_socket` is for its environment; empty: none.
   PreparedWorker prepare(const proto::Round& round, int local_rank, const std::string& job_socket);
 
-  /// What the workers of every round have, as far as Python and modules look at it when they start.
+  /// What the first worker of every round has, as far as Python and modules look at it when they
+  /// start.
   [[nodiscard]] std::vector<std::string> common_environment() const;
 
  private:

@@ -116,17 +116,13 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::program,
         .placeholder = "MODULES",
         .help = "Import these Python modules once for all workers, and before a restart",
-        .more = "One process of each node imports MODULES (torch,transformers), or with auto those "
-                "with "
-                "which the program begins, and every worker is forked from it: a worker of a first "
-                "round "
-                "or a restart starts in milliseconds with all of them loaded. The program is "
-                "unchanged. "
-                "What cannot be imported there (a module that starts a thread or opens a GPU, a "
-                "file that "
-                "has changed since) is named, and the workers import it for themselves "
-                "(docs/preload.md). "
-                "none: as without this option.",
+        .more =
+            "One process of each node imports MODULES (torch,transformers), or with auto those "
+            "with which the program begins, and every worker is forked from it: a worker of a "
+            "first round or a restart starts in milliseconds with all of them loaded. The program "
+            "is unchanged. What cannot be imported there (a module that starts a thread or opens a "
+            "GPU, a file that has changed since) is named, and the workers import it for "
+            "themselves (docs/preload.md). none: as without this option.",
         .default_text = "each worker imports for itself",
         .example = "ddprun --preload=auto --nproc-per-node=8 train.py",
     },

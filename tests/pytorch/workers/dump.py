@@ -111,6 +111,7 @@ told = {
     "path": sys.path,
     "flags": str(sys.flags),
     "stdout": [sys.stdout.line_buffering, sys.stdout.write_through, sys.stdout.encoding, sys.stdout.isatty()],
+    "name of the process": text_of("/proc/self/comm"),
     "folder": os.getcwd(),
     "root": os.readlink("/proc/self/root"),
     "descriptors": descriptors(),
