@@ -42,9 +42,14 @@ inline constexpr int kStartedMax = 1024;
 /// Names one started all-reduce; tickets rise by one for every start().
 using Ticket = std::uint64_t;
 
+/// The most bytes of a note, and how many of each rank are kept: a rank can be one sum behind
+/// another one, which is within the next.
+inline constexpr std::size_t kNoteBytes = 120;
+inline constexpr std::uint64_t kNotesKept = 4;
+
 /// One rank's view of the group. Every rank makes the same calls in the same order. One thread at a
 /// time calls it (abort() may come from any). After a result that is not done, the only calls left
-/// are abort() and the destructor.
+/// are read_note(), abort() and the destructor.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -84,6 +89,17 @@ class Communicator {
   virtual CommResult all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                                 Clock::time_point deadline) = 0;
   virtual CommResult barrier(Clock::time_point deadline) = 0;
+
+  /// Whether ranks can leave notes, which the others read after a rank has died.
+  [[nodiscard]] virtual bool has_notes() const { return false; }
+  /// A note of this rank, at most kNoteBytes. `number` is not 0 and rises by one. Every rank that
+  /// finds a sum done which was started later finds the notes that stand before it.
+  virtual void leave_note(std::uint64_t /*number*/, std::span<const std::byte> /*note*/) {}
+  /// Copies what `rank` has left. False: it has left no such note, or more than kNotesKept since.
+  [[nodiscard]] virtual bool read_note(int /*rank*/, std::uint64_t /*number*/,
+                                       std::span<std::byte> /*note*/) const {
+    return false;
+  }
 
   /// Makes every present and later call of every rank return aborted. The destructor waits for no
   /// other rank then: a rank that fails by itself calls this first.

@@ -35,6 +35,9 @@ struct CommOptions {
   std::string group = "comm/0";
   /// For fault tests; not called when empty.
   std::function<void(CommPhase, int bucket)> on_phase = {};
+  /// Looked at now and then by waits for ranks of this host, which end with CommStatus::aborted
+  /// once it is true; empty: it never is.
+  std::function<bool()> is_given_up = {};
   /// The arenas are in its memory; null: the host's. Several ranks with one need NCCL
   /// (trainer/nccl).
   Device* device = nullptr;

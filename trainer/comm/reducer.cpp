@@ -40,7 +40,8 @@ void raise_to(std::atomic<std::size_t>& value, std::size_t at_least) {
 }  // namespace
 
 std::vector<Range> bucket_table(std::size_t arena_floats, BucketSizes sizes) {
-  constexpr std::size_t kMiddleMax = kStartedMax - 2;  // beside the first and the last
+  // Beside the first and the last one, and the sum of nothing that follows notes.
+  constexpr std::size_t kMiddleMax = kStartedMax - 3;
   const std::size_t least = (arena_floats / kMiddleMax / kAlignFloats + 1) * kAlignFloats;
   const std::size_t each = std::max(aligned_floats(sizes.bytes), least);
   const std::size_t first = std::min(aligned_floats(sizes.first_bytes), each);
@@ -107,8 +108,17 @@ CommResult Reducer::finish_step(Clock::time_point deadline) {
   launch();
   DDPRUN_ASSERT(launched_.load() == buckets_.size(),
                 "all shards are final when the step is finished");
+  // The last bucket may have been started before the note of the step was left.
+  const auto end = buckets_.empty() ? std::size_t{0} : buckets_.back().end;
+  std::optional<Ticket> noted;
+  if (communicator_.has_notes())
+    noted = communicator_.start(static_cast<int>(buckets_.size()), {end, end});
   for (const auto& ticket : tickets_) {
     CommResult result = communicator_.finish(ticket, deadline);
+    if (!result.ok()) return result;
+  }
+  if (noted) {
+    CommResult result = communicator_.finish(*noted, deadline);
     if (!result.ok()) return result;
   }
   exposed_ = Clock::now() - began;

@@ -35,7 +35,7 @@ struct BucketSizes {
 
 /// The ranges, in the order in which backward finishes them. They cover 0 .. arena_floats, are cut
 /// on 64 bytes (also inside tensors), and are at most kStartedMax: sizes that would give more are
-/// raised.
+/// raised. One is left for notes.
 std::vector<Range> bucket_table(std::size_t arena_floats, BucketSizes sizes);
 
 /// begin_shard() and final_up_to() may be called by several threads, each for its own shard. The
@@ -59,7 +59,8 @@ class Reducer {
   void final_up_to(int shard, std::size_t end);
 
   /// Finishes all sums (see Communicator::finish()). Unless the result is done, gradients() is
-  /// garbage and the parameters must not change.
+  /// garbage and the parameters must not change. If it is done, the notes that ranks left before
+  /// they called this are there.
   CommResult finish_step(Clock::time_point deadline);
 
   /// The sum over all V shards, in tree order with the same bits for every world size. Valid until

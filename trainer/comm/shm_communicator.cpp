@@ -152,7 +152,7 @@ void ShmSums::sum_range(Range range) {
 ShmCommunicator::ShmCommunicator(CommOptions options, ShmGroup group)
     : options_(std::move(options)),
       group_(std::move(group)),
-      waiter_(group_, options_.rank),
+      waiter_(group_, options_.rank, options_.is_given_up),
       sums_(options_, group_, waiter_) {}
 
 ShmCommunicator::~ShmCommunicator() {
@@ -181,6 +181,22 @@ void ShmCommunicator::phase(CommPhase at) {
 
 void ShmCommunicator::abort(const std::string& reason) {
   waiter_.abort({options_.rank, -1, -1}, reason);
+}
+
+void ShmCommunicator::leave_note(std::uint64_t number, std::span<const std::byte> note) {
+  DDPRUN_ASSERT(number != 0 && note.size() <= kNoteBytes, "a note fits its place");
+  NoteSlot& slot = own().notes[number % kNotesKept];
+  slot.number.store(0);
+  std::memcpy(slot.bytes, note.data(), note.size());
+  slot.number.store(number);
+}
+
+bool ShmCommunicator::read_note(int rank, std::uint64_t number, std::span<std::byte> note) const {
+  const RankBlock& block = *group_.members[static_cast<std::size_t>(rank)].block;
+  const NoteSlot& slot = block.notes[number % kNotesKept];
+  if (number == 0 || note.size() > kNoteBytes || slot.number.load() != number) return false;
+  std::memcpy(note.data(), slot.bytes, note.size());
+  return slot.number.load() == number;
 }
 
 CommResult ShmCommunicator::barrier(Clock::time_point deadline) {

@@ -228,9 +228,11 @@ GroupSetup join_group(const CommOptions& options, Exchange& exchange, Clock::tim
     if (rank == options.rank) continue;
     const std::string key = key_of(options, rank);
     const auto text = exchange.get(key, deadline);
-    if (!text)
+    if (!text) {
+      own.block->left.store(1);
       return fail_exchange(text.error(), rank,
                            fmt::format("waiting for rank {} (key {})", rank, key));
+    }
     GroupSetup peer = map_peer(options, announcement.process, rank, *text,
                                setup.group.members[static_cast<std::size_t>(rank)]);
     if (!peer.result.ok()) {

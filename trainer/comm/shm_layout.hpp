@@ -47,11 +47,17 @@ static_assert(Word64::is_always_lock_free && Word32::is_always_lock_free,
 static_assert(sizeof(Word32) == 4, "a futex is four bytes");
 
 inline constexpr std::uint64_t kShmMagic =
-    0x6464'7072'756e'0001;  // the last digits: version of this layout
+    0x6464'7072'756e'0002;  // the last digits: version of this layout
 inline constexpr int kShmRanksMax = 256;
 inline constexpr std::size_t kStagingHalfBytes = 256u << 10;
 inline constexpr std::size_t kReasonBytes = 256;
 inline constexpr std::size_t kCpuMaskWords = 16;  // 1024 processors
+
+/// What a rank leaves for the others: Communicator::leave_note().
+struct NoteSlot {
+  Word64 number;  // 0: nothing, or it is being written
+  std::byte bytes[kNoteBytes];
+};
 
 /// The start of every segment.
 struct RankBlock {
@@ -68,6 +74,7 @@ struct RankBlock {
   alignas(64) Word32 doorbell;  // futex; rises when a rank rings
   Word32 asleep;                // 1 while this rank may be in futex wait: ring it after a change
   alignas(64) Word32 left;      // 1: this rank has destroyed its communicator
+  alignas(64) NoteSlot notes[kNotesKept];  // by number modulo kNotesKept
 
   // Used in rank 0's block only: one abort for all.
   alignas(64) Word64 abort_word;  // 0, or an AbortRecord; the first one stays

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 namespace ddprun::trainer {
 namespace {
@@ -49,8 +50,11 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
-ShmWaiter::ShmWaiter(ShmGroup& group, int rank)
-    : group_(group), rank_(rank), spins_(group.crowded ? kSpinsCrowded : kSpins) {}
+ShmWaiter::ShmWaiter(ShmGroup& group, int rank, std::function<bool()> is_given_up)
+    : group_(group),
+      rank_(rank),
+      spins_(group.crowded ? kSpinsCrowded : kSpins),
+      is_given_up_(std::move(is_given_up)) {}
 
 int ShmWaiter::first_behind(const std::function<bool(int)>& is_behind) const {
   for (int rank = 0; rank < static_cast<int>(group_.members.size()); ++rank) {
@@ -95,6 +99,10 @@ CommResult ShmWaiter::until_none_is_behind(const std::function<bool(int)>& is_be
     now = Clock::now();
     if (now >= next_look || now >= deadline) {
       next_look = now + kLookEvery;
+      if (is_given_up_ && is_given_up_()) {
+        abort({rank_, -1, bucket}, "it leaves the round");
+        return abort_result();
+      }
       for (int rank = 0; rank < static_cast<int>(group_.members.size()); ++rank) {
         // All that it did is visible once it is seen gone, so what is missing then stays missing.
         if (rank == rank_ || !gone(rank) || !is_behind(rank)) continue;

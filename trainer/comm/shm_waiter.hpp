@@ -12,7 +12,8 @@ namespace ddprun::trainer {
 /// Knows the group's doorbells, its abort word and its members' lives. One for each rank.
 class ShmWaiter {
  public:
-  ShmWaiter(ShmGroup& group, int rank);
+  /// `is_given_up`: as CommOptions has it.
+  ShmWaiter(ShmGroup& group, int rank, std::function<bool()> is_given_up = {});
 
   /// Until `is_behind(rank)` is false for every other rank, in which case it returns done.
   /// `is_behind` reads shared words only and may become true for another rank meanwhile. A rank
@@ -40,6 +41,7 @@ class ShmWaiter {
   ShmGroup& group_;
   int rank_;
   int spins_;
+  std::function<bool()> is_given_up_;
 };
 
 }  // namespace ddprun::trainer
