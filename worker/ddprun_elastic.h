@@ -136,8 +136,7 @@ static inline void ddprun_elastic_close(ddprun_elastic* elastic) {
  * ddprun; EPERM: this process belongs to no worker of that ddprun; EPROTO: that ddprun is older
  * than this file. After an error the other functions may be called: there is no interruption. */
 static inline int ddprun_elastic_open(ddprun_elastic* elastic) {
-  static const char kHello[] =
-      "{\"ddprun\":\"job\",\"versions\":[1,1],\"features\":[\"elastic\"]}";
+  static const char kHello[] = "{\"ddprun\":\"job\",\"versions\":[1,1],\"features\":[\"elastic\"]}";
   static const char kJoin[] = "message=join";
   const char* name = getenv("DDPRUN_SOCKET");
   const char* message;

@@ -111,6 +111,19 @@ FoundCheckpoint find_newest(const fs::path& directory, const CheckpointLayout& l
   return found;
 }
 
+LastCheckpoint find_last(const fs::path& directory, const std::string& lineage) {
+  LastCheckpoint last;
+  for (const Entry& entry : read_all(directory)) {
+    if (!entry.state) continue;
+    last.sequence_next = std::max(last.sequence_next, entry.state->sequence + 1);
+    if (!last.path.empty() || entry.state->origin.lineage != lineage) continue;
+    last.path = entry.path;
+    last.step = entry.state->step;
+    last.block = entry.state->block;
+  }
+  return last;
+}
+
 std::vector<TrainingState> states_in(const fs::path& directory) {
   std::vector<TrainingState> states;
   for (Entry& entry : read_all(directory))

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -47,6 +48,16 @@ FoundCheckpoint find_newest(const std::filesystem::path& directory, const Checkp
 /// The states of all checkpoints in it that are readable, of any run, newest first. Reads no
 /// tensors.
 std::vector<TrainingState> states_in(const std::filesystem::path& directory);
+
+/// Where a run that has its state from elsewhere goes on writing.
+struct LastCheckpoint {
+  std::uint64_t sequence_next = 0;  ///< above every sequence seen
+  std::filesystem::path path;       ///< of the newest readable one of the run; empty: none
+  std::int64_t step = -1;           ///< its own; -1: none
+  std::int64_t block = 0;
+};
+/// Looks for those of `lineage`. Reads no tensors.
+LastCheckpoint find_last(const std::filesystem::path& directory, const std::string& lineage);
 
 /// Where no link leads to it: the newest checkpoint that is marked best, else the newest one, of
 /// those with a readable state. Reads no tensors.

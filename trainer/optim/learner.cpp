@@ -1,5 +1,6 @@
 #include "trainer/optim/learner.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -39,6 +40,22 @@ StepState Learner::step_state() const {
   StepState state;
   device_.copy_out(&state_there(), std::as_writable_bytes(std::span(&state, 1)));
   return state;
+}
+
+std::uint64_t Learner::hash_of_all() const {
+  const StepState state = step_state();
+  std::uint64_t hash = 0;
+  const auto mix = [&hash](std::uint64_t value) {
+    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 by the golden ratio
+    hash = (std::rotl(hash, 23) ^ value) * kOdd;
+  };
+  for (std::size_t i = 0; i < arenas(); ++i) mix(device_.hash(arena(i)));
+  mix(std::bit_cast<std::uint32_t>(state.scaler.scale));
+  mix(state.scaler.good_steps);
+  mix(state.updates);
+  mix(state.skipped);
+  mix(state.stuck);
+  return hash;
 }
 
 std::string Learner::non_finite() const {

@@ -46,6 +46,10 @@ class Learner {
   /// Hash of the parameters: see hash_floats().
   [[nodiscard]] std::uint64_t hash() const { return device_.hash(parameters_.as<float>()); }
 
+  /// Hash of all that a checkpoint keeps of it: parameters, moments, and the numbers of the steps
+  /// done.
+  [[nodiscard]] std::uint64_t hash_of_all() const;
+
   // ---- what executors read ----
 
   [[nodiscard]] Weights weights() const;

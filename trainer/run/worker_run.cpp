@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/describe.hpp"
 #include "base/latest_link.hpp"
 #include "base/time_stamp.hpp"
 #include "trainer/error.hpp"
@@ -53,9 +54,23 @@ WorkerRun::~WorkerRun() { stop_.set_clean_up({}); }
 
 int WorkerRun::run() {
   load();
-  find_starting_point();
+  find_folder();
+  // Where other ranks hold a newer state, that is the one to go on from.
+  if (!environment_.source_rank) find_starting_point();
   if (!agree_on_plan() || !meet() || !begin()) return kExitPeerLost;
-  return options_.eval ? evaluate() : train();
+  if (options_.eval) return evaluate();
+  // A GPU's sums may be garbage until the ranks have met again, and one worker alone has no other
+  // that could die.
+  const bool may_have_others = std::max(environment_.world_size, environment_.max_world_size) > 1;
+  if (options_.device.parallel == Parallel::ddp && !chosen_.gpu && may_have_others)
+    rounds_.connection = Elastic::open();
+  while (true) {
+    if (const std::optional<int> code = train()) return *code;
+    if (!go_on()) {
+      const int signal = stop_.asked().load();
+      return signal == 0 ? kExitPeerLost : kExitSignalBase + signal;
+    }
+  }
 }
 
 void WorkerRun::load() {
@@ -118,8 +133,7 @@ void WorkerRun::lock_directory() {
   }
 }
 
-/// Rank 0 alone looks at checkpoints: the others may not see its disk.
-void WorkerRun::find_starting_point() {
+void WorkerRun::find_folder() {
   folder_.out = choose_out(options_, environment_, current_folder(),
                            time_stamp(std::chrono::system_clock::now()));
   if (writes() && keeps_checkpoints() && !environment_.restarted()) {
@@ -133,6 +147,17 @@ void WorkerRun::find_starting_point() {
     }
   }
   if (writes()) lock_directory();
+  make_report();
+  if (!is_first()) return;
+  if (!chosen_.warning.empty()) report_->warning(chosen_.warning);
+  if (!input_.sets.warning.empty()) report_->warning(input_.sets.warning);
+  if (chosen_.device->storage(options_.precision.format) == Storage::rounded_to_bf16)
+    report_->warning(
+        "--precision bf16: this CPU has no instructions for it (avx512_bf16), so values are only "
+        "rounded to bf16, and a step takes as long as in fp32");
+}
+
+void WorkerRun::make_report() {
   report_.emplace(Report::Settings{
       .rank = environment_.rank,
       .json = options_.report.json,
@@ -142,13 +167,11 @@ void WorkerRun::find_starting_point() {
       .metrics = writes() ? folder_.out / kMetricsFile : std::filesystem::path(),
       .events = writes() && options_.report.tensorboard ? folder_.out : std::filesystem::path(),
       .log_every = options_.report.log_every});
+}
+
+/// Rank 0 alone looks at checkpoints: the others may not see its disk.
+void WorkerRun::find_starting_point() {
   if (!is_first()) return;
-  if (!chosen_.warning.empty()) report_->warning(chosen_.warning);
-  if (!input_.sets.warning.empty()) report_->warning(input_.sets.warning);
-  if (device().storage(options_.precision.format) == Storage::rounded_to_bf16)
-    report_->warning(
-        "--precision bf16: this CPU has no instructions for it (avx512_bf16), so values are only "
-        "rounded to bf16, and a step takes as long as in fp32");
   // Part of what tells whether a checkpoint is of this run.
   if (options_.model.init_from) {
     // Which checkpoint the run goes on from depends on the weights, and V on the checkpoint.
@@ -160,7 +183,7 @@ void WorkerRun::find_starting_point() {
   }
   input_.facts.initial_weights = weights_.initial.hash;
   // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
-  if (keeps_checkpoints() && environment_.restarted())
+  if (keeps_checkpoints() && environment_.restarted() && !folder_.claim)
     folder_.claim = claim_directory(folder_.out, environment_, *report_);
   folder_.start = find_start(
       options_, environment_, input_.facts, folder_.out,
@@ -170,144 +193,6 @@ void WorkerRun::find_starting_point() {
   if (folder_.start.snapshot) weights_.parameters = {};
 }
 
-bool WorkerRun::agree_on_plan() {
-  std::optional<int> shards;
-  if (is_first()) {
-    if (folder_.start.snapshot) shards = shards_of(folder_.start.snapshot->state.config);
-    // Refused here where it can be, before anybody is waited for.
-    shards = make_plan(options_, environment_, input_.facts, shards).shards;
-  }
-  ranks_.rendezvous.emplace(environment_, options_.comm.rendezvous_timeout);
-  const AgreedShards agreed = ranks_.rendezvous->agree_on_shards(
-      shards.value_or(0), chosen_.gpu != nullptr, chosen_.why_no_gpu);
-  if (!agreed.result.ok()) {
-    report_->error(fmt::format("rendezvous failed: {}", agreed.result.detail));
-    return false;
-  }
-  plan_ = make_plan(options_, environment_, input_.facts, agreed.shards);
-  if (is_first() && !options_.eval)
-    for (const std::string& line :
-         advice_on(options_, environment_, plan_, chosen_.gpu ? kNoCores : usable_cores()))
-      report_->warning(line);
-  memory_.planned = checked_memory(memory_parts(), plan_, folder_.start.snapshot.has_value());
-  // A set that is read once is sent once either way.
-  const bool reads_once = options_.eval || plan_.last_step <= plan_.steps_per_epoch;
-  if (chosen_.gpu && !reads_once)
-    stored_.choose({input_.sets.train.get(), input_.sets.test.get()},
-                   StoredSets::bytes_most(chosen_.gpu->free_memory(), chosen_.gpu_workers,
-                                          memory_.planned.on_gpu().total()));
-  memory_.planned.stored = stored_.bytes();
-  return true;
-}
-
-bool WorkerRun::meet() {
-  CommSetup setup = make_device_communicator(chosen_,
-                                             {.rank = environment_.rank,
-                                              .world_size = environment_.world_size,
-                                              .shards = plan_.shards,
-                                              .order = chosen_.order,
-                                              .arena_floats = input_.graph->arena_size(),
-                                              .group = ranks_.rendezvous->group(),
-                                              .on_phase = {}},
-                                             options_.comm.timeout, ranks_.rendezvous->exchange(),
-                                             ranks_.rendezvous->deadline());
-  ranks_.communicator = std::move(setup.communicator);
-  if (!setup.how.empty()) ranks_.sums_text = " (" + setup.how + ")";
-  if (ranks_.communicator) return true;
-  if (setup.refused) throw DataError(setup.result.detail);
-  report_->error(fmt::format("rendezvous failed: {}", setup.result.detail));
-  return false;
-}
-
-/// With rank 0's weights and state.
-bool WorkerRun::begin() {
-  learner_.emplace(*input_.graph, device(),
-                   Learner::Settings{.optimizer = optimizer_config(options_),
-                                     .scaler = plan_.scaler,
-                                     .precision = options_.precision.format,
-                                     .shards = statistic_shards(plan_)});
-  state_ = folder_.start.snapshot ? folder_.start.snapshot->state : fresh_state(plan_);
-  state_.config = plan_.config;
-  if (folder_.start.snapshot) {
-    restore(*folder_.start.snapshot, *learner_);
-  } else if (is_first()) {
-    if (!options_.model.init_from) {
-      weights_.parameters = FloatBuffer(input_.graph->arena_size());
-      weights_.initial = initialize_weights(options_, *input_.graph, weights_.parameters.span());
-    }
-    learner_->copy_in(0, weights_.parameters.span());
-    weights_.parameters = {};
-  }
-  const CommResult same =
-      distribute(*ranks_.communicator, plan_, state_, *learner_, options_.comm.rendezvous_timeout);
-  if (!same.ok()) {
-    report_->error(fmt::format("lost another rank at the start: {}", same.detail));
-    ranks_.communicator->abort(same.detail);
-    return false;
-  }
-  state_.step_state.scaler = resumed_scaler(plan_.scaler, state_.step_state.scaler);
-  learner_->set_step_state(state_.step_state);
-  state_.origin.run = environment_.run_id;
-  state_.origin.compute = compute_text(chosen_, options_.precision.format, environment_.world_size);
-  judge_by(score_of(input_.graph->target(), options_.checkpoints.best_by));
-  state_.origin.world_size = environment_.world_size;
-  state_.origin.round = environment_.round;
-  state_.origin.restarts = environment_.restart_count;
-  report_->starts_after(state_.step);
-
-  if (folder_.made) {
-    const auto held = stop_.hold_ends();
-    folder_.made->keep();
-  }
-  if (writes() && keeps_checkpoints()) {
-    mark_run(options_, environment_, folder_.out);
-    // A restart that goes on with its run is not newer than a run that has begun since.
-    const bool goes_on = environment_.restarted() && folder_.start.snapshot;
-    if (options_.checkpoints.out.empty() && !goes_on)
-      lead_latest_to(folder_.out.parent_path(), folder_.out);
-  }
-  if (is_first() && keeps_checkpoints() && !folder_.claim)
-    folder_.claim = claim_directory(folder_.out, environment_, *report_);
-  if (options_.eval) {
-    report_->note(evaluation_text());
-    const auto held_out = input_.evaluated.find("test_data");
-    if (is_first() && held_out != input_.evaluated.end() &&
-        held_out->second != input_.facts.test_content)
-      report_->warning(
-          "these are not the samples that were held out when the weights were trained");
-    return true;
-  }
-  if (is_first()) {
-    CheckpointLayout layout =
-        make_layout(options_, *input_.graph, input_.sets, *input_.preparation);
-    layout.metadata.insert({"batch", std::to_string(plan_.batch)});
-    keeper_ = make_keeper(options_, folder_.start, folder_.out, std::move(layout),
-                          std::move(folder_.claim), *report_);
-  }
-  if (options_.model.init_from && folder_.start.snapshot) {
-    report_->note("--init-from was not used, as the run goes on from its checkpoint");
-  } else if (options_.model.init_from) {
-    report_->note(weights_.initial.note);
-  }
-  report_->note(start_text());
-  return true;
-}
-
-/// Which epoch is best depends on --best: after another one it is found again.
-void WorkerRun::judge_by(const Score& score) {
-  if (state_.best_so_far.metric != score.best_key()) {
-    const auto best = best_of(evaluations_of(state_, plan_.steps_per_epoch), score);
-    if (is_first() && best && !state_.best_so_far.metric.empty())
-      report_->warning(
-          fmt::format("--best goes by {} now: {} is that of the {} {} until an epoch is better",
-                      score.best_key(), (folder_.out / "best").string(), state_.best_so_far.is,
-                      state_.best_so_far.metric));
-    state_.best_so_far.score = best ? score.best_value(best->epoch) : -1;
-  }
-  state_.best_so_far.metric = score.best_key();
-  state_.best_so_far.is = score.best_is();
-}
-
 TrainParts WorkerRun::parts() {
   return {.options = options_,
           .environment = environment_,
@@ -315,7 +200,7 @@ TrainParts WorkerRun::parts() {
           .sets = input_.sets,
           .preparation = *input_.preparation,
           .graph = *input_.graph,
-          .device = device(),
+          .device = *chosen_.device,
           .lanes = *lanes_,
           .communicator = *ranks_.communicator,
           .report = *report_,
@@ -323,21 +208,26 @@ TrainParts WorkerRun::parts() {
           .state = state_,
           .learner = *learner_,
           .asked = &stop_.asked(),
-          .stored = &stored_};
+          .stored = &stored_,
+          .elastic = rounds_.connection.get()};
 }
 
-int WorkerRun::train() {
+std::optional<int> WorkerRun::train() {
   const ShardRun run = shard_run(plan_.shards, environment_.world_size, environment_.rank);
   lanes_.emplace(choose_lanes(options_, environment_, usable_cores(), run.count));
-  if (!stored_.copy_to(device()))
+  if (phase_ != Phase::training && !stored_.copy_to(*chosen_.device))
     report_->warning(
         "the data set was to stay in the GPU's memory, but other programs have taken that: its "
         "samples are sent as they are needed");
   loop_.emplace(parts());
   phase_ = Phase::training;
   stop_.begin_training();
-  const int code = loop_->run();
-  if (keeper_ && code != kExitSuccess) keeper_->abandon();
+  // An interruption that has come already ends the first sum.
+  if (Elastic* const connection = rounds_.connection.get())
+    connection->watch(environment_.world_size > 1 ? ranks_.communicator.get() : nullptr);
+  const std::optional<int> code = loop_->run();
+  if (rounds_.connection) rounds_.connection->unwatch();
+  if (keeper_ && code && *code != kExitSuccess) keeper_->abandon();
   return code;
 }
 

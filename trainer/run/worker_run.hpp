@@ -16,11 +16,13 @@
 #include "trainer/optim/learner.hpp"
 #include "trainer/run/cli/environment.hpp"
 #include "trainer/run/cli/options.hpp"
+#include "trainer/run/loop/elastic.hpp"
 #include "trainer/run/loop/lanes.hpp"
 #include "trainer/run/loop/stop_signals.hpp"
 #include "trainer/run/loop/stored_sets.hpp"
 #include "trainer/run/loop/train_loop.hpp"
 #include "trainer/run/plan/gpus.hpp"
+#include "trainer/run/plan/handover.hpp"
 #include "trainer/run/plan/plan.hpp"
 #include "trainer/run/plan/rendezvous.hpp"
 #include "trainer/run/plan/run_memory.hpp"
@@ -33,13 +35,14 @@ namespace ddprun::trainer {
 /// itself is destroyed, also after an exception: on a GPU that hangs, freeing would wait for ever.
 class WorkerRun {
  public:
-  /// What it is given outlives it.
+  /// What it is given outlives it. `environment`: of the first round.
   WorkerRun(const ChosenDevice& chosen, const Options& options,
             const WorkerEnvironment& environment, StopSignals& stop);
   ~WorkerRun();
 
   /// Loads data, finds the checkpoint, meets the other ranks, trains. Once. Gives the exit code.
-  /// Whatever it throws goes to failed().
+  /// Whatever it throws goes to failed(). Where another rank dies in training, and the launcher
+  /// forms another round with this worker, it goes on there with what it holds.
   int run();
   /// Reports the error, tells the other ranks, and gives the exit code.
   int failed(const std::exception& error);
@@ -80,17 +83,32 @@ class WorkerRun {
     std::unique_ptr<Communicator> communicator;
     std::string sums_text;  ///< of the start line, behind the device: " (NCCL 2.28.9)"
   };
+  /// How it comes from one round to the next.
+  struct Rounds {
+    std::unique_ptr<Elastic> connection;  ///< null: this worker cannot
+    HeldState held;                       ///< between two rounds
+    bool has_lost_peer = false;           ///< before this round was under way
+    Handover handover;                    ///< of this round
+  };
 
   void load();
+  void find_folder();
   void find_starting_point();
+  void make_report();
   void make_directory();
   void lock_directory();
   bool agree_on_plan();
   bool meet();
   bool begin();
-  void judge_by(const Score& score);
+  bool begin_as_stored();
+  bool begin_as_handed_over();
+  void begin_as_rank();
+  bool give_up(const CommResult& why, const std::string& text);
+  bool go_on();
+  void leave_round();
+  void enter_round();
   TrainParts parts();
-  int train();
+  std::optional<int> train();
   int evaluate();
   [[nodiscard]] bool is_first() const { return environment_.rank == 0; }
   [[nodiscard]] bool keeps_checkpoints() const {
@@ -99,17 +117,13 @@ class WorkerRun {
   [[nodiscard]] bool writes() const {
     return is_first() && (keeps_checkpoints() || !options_.checkpoints.out.empty());
   }
-  [[nodiscard]] Device& device() const { return *chosen_.device; }
   [[nodiscard]] MemoryParts memory_parts();
-  [[nodiscard]] std::string memory_text() const;
   [[nodiscard]] std::string text_of(const std::exception& error) const;
-  [[nodiscard]] std::string replicas_text() const;
   [[nodiscard]] std::string start_text() const;
-  [[nodiscard]] std::string evaluation_text() const;
 
   const ChosenDevice& chosen_;
   const Options& options_;
-  const WorkerEnvironment& environment_;
+  WorkerEnvironment environment_;  // of this round
   StopSignals& stop_;
   Phase phase_ = Phase::loading;
   Memory memory_;
@@ -124,6 +138,7 @@ class WorkerRun {
   std::unique_ptr<CheckpointKeeper> keeper_;
   StoredSets stored_;
   std::optional<Lanes> lanes_;
+  Rounds rounds_;
   std::optional<TrainLoop> loop_;
 };
 

@@ -1,5 +1,6 @@
 // What a run reports of itself: what it sets out to do, and why it failed.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/duration.hpp"
 #include "base/printable.hpp"
@@ -8,28 +9,45 @@
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/report/report.hpp"
 #include "trainer/run/worker_run.hpp"
+#include "trainer/run/worker_run_texts.hpp"
 
 namespace ddprun::trainer {
 
-std::string WorkerRun::evaluation_text() const {
+std::string evaluation_text(const Options& options, const std::string& data, std::size_t samples,
+                            int world_size, const std::string& device, int batch) {
   return fmt::format("evaluating {} on {} ({} held-out samples), {} worker{} on {}, b={}",
-                     printable(options_.model.init_from.value_or("")), input_.facts.name,
-                     input_.sets.test->size(), environment_.world_size,
-                     environment_.world_size == 1 ? "" : "s", chosen_.name, plan_.batch);
+                     printable(options.model.init_from.value_or("")), data, samples, world_size,
+                     world_size == 1 ? "" : "s", device, batch);
 }
 
-std::string WorkerRun::replicas_text() const {
-  if (options_.device.parallel == Parallel::ddp) return "";
-  return fmt::format(" with {} replica{} (dp)", plan_.replicas, plan_.replicas == 1 ? "" : "s");
+std::string handover_text(const Handover& handover, const WorkerEnvironment& environment,
+                          std::int64_t step) {
+  const std::vector<int> ranks = new_ranks(handover.held);
+  std::string what =
+      fmt::format("{} worker{}", environment.world_size, environment.world_size == 1 ? "" : "s");
+  if (!ranks.empty())
+    what = fmt::format("rank{} {} {} new", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "),
+                       ranks.size() == 1 ? "is" : "are");
+  return fmt::format(
+      "round {}: {}; going on after step {} with the state of rank {} (no checkpoint was read)",
+      environment.round, what, step, handover.source);
 }
 
-std::string WorkerRun::memory_text() const {
-  if (!chosen_.gpu) return bytes_text(memory_.planned.total());
-  const std::string text =
-      bytes_text(memory_.planned.on_gpu().total() + memory_.planned.stored) + " of the GPU";
-  if (memory_.planned.stored == 0) return text;
-  return text + fmt::format(" ({} of it for data sets)", bytes_text(memory_.planned.stored));
+namespace {
+
+std::string replicas_text(const Options& options, int replicas) {
+  if (options.device.parallel == Parallel::ddp) return "";
+  return fmt::format(" with {} replica{} (dp)", replicas, replicas == 1 ? "" : "s");
 }
+
+std::string memory_text(const RunMemory& planned, bool is_on_gpu) {
+  if (!is_on_gpu) return bytes_text(planned.total());
+  const std::string text = bytes_text(planned.on_gpu().total() + planned.stored) + " of the GPU";
+  if (planned.stored == 0) return text;
+  return text + fmt::format(" ({} of it for data sets)", bytes_text(planned.stored));
+}
+
+}  // namespace
 
 std::string WorkerRun::start_text() const {
   if (folder_.start.snapshot && folder_.start.snapshot->state.step >= plan_.last_step &&
@@ -54,8 +72,9 @@ std::string WorkerRun::start_text() const {
       "training on {} ({} samples{}), {} worker{}{} on {}{}, V={}, b={}, memory {}, {}",
       input_.facts.name, input_.facts.samples,
       input_.sets.train->is_in_memory() ? "" : ", read anew in each epoch", environment_.world_size,
-      environment_.world_size == 1 ? "" : "s", replicas_text(), chosen_.name, ranks_.sums_text,
-      plan_.shards, plan_.batch, memory_text(), from);
+      environment_.world_size == 1 ? "" : "s", replicas_text(options_, plan_.replicas),
+      chosen_.name, ranks_.sums_text, plan_.shards, plan_.batch,
+      memory_text(memory_.planned, chosen_.gpu != nullptr), from);
 }
 
 std::string WorkerRun::text_of(const std::exception& error) const {
@@ -77,7 +96,7 @@ int WorkerRun::failed(const std::exception& error) {
   // Printed first: the others lose this rank now.
   if (phase_ == Phase::training) {
     report_->error(text);
-    ranks_.communicator->abort("it failed");
+    if (ranks_.communicator) ranks_.communicator->abort("it failed");
     if (keeper_) keeper_->abandon();
     return dynamic_cast<const DataError*>(&error) != nullptr ? kExitUsage : kExitFailure;
   }

@@ -19,6 +19,9 @@ namespace {
 constexpr double kShareSeconds = 0.05;
 constexpr std::int64_t kShareStepsMax = 256;
 
+/// For a rank that was not asked to end, and so evaluates to the end.
+constexpr auto kEvaluationWait = std::chrono::hours(1);
+
 /// Until the ranks meet again, after `seconds` for the steps since they last did.
 std::int64_t steps_to_next(const TrainingState& state, double seconds) {
   const OpenInterval& interval = state.interval;
@@ -70,6 +73,7 @@ TrainLoop::TrainLoop(TrainParts parts)
       test_samples_(*parts.sets.test, reader_settings(parts.plan, parts.environment)),
       rate_share_(plateau_after(parts.state.epochs, parts.options, parts.plan.schedule).share),
       shared_(static_cast<std::size_t>(parts.communicator.world_size())),
+      notes_(parts.communicator, parts.elastic != nullptr, parts.state.step),
       share_at_(parts.state.step + 1),
       first_step_(parts.state.step),
       pace_(static_cast<std::int64_t>(parts.sets.test->size())),
@@ -80,17 +84,18 @@ bool TrainLoop::is_epoch_trained() const {
   return parts_.state.block == parts_.plan.steps_per_epoch;
 }
 
-int TrainLoop::run() {
+std::optional<int> TrainLoop::run() {
   // The run before was asked to end when it had trained an epoch and not evaluated it.
-  if (is_epoch_trained() && !end_epoch()) return exit_code_;
+  if (is_epoch_trained() && !end_epoch()) return ending_.exit_code;
   while (parts_.state.step < parts_.plan.last_step) {
-    if (!step()) return exit_code_;
+    if (!step()) return ending_.exit_code;
     const bool epoch_ends = is_epoch_trained();
     const bool must_share = epoch_ends || parts_.state.step == parts_.plan.last_step ||
                             is_due(parts_.options, parts_.state.step);
-    if ((must_share || parts_.state.step >= share_at_) && !share()) return exit_code_;
-    if (ends_as_asked()) return exit_code_;
-    if (epoch_ends && !end_epoch()) return exit_code_;
+    if ((must_share || parts_.state.step >= share_at_) && !share()) return ending_.exit_code;
+    if (ends_as_asked()) return ending_.exit_code;
+    if (leaves_for_next_round()) return ending_.exit_code;
+    if (epoch_ends && !end_epoch()) return ending_.exit_code;
   }
   return finish();
 }
@@ -113,6 +118,12 @@ bool TrainLoop::step() {
 
   progress_.at(state.step, "compute");
   step_->compute(samples_.reader(), inputs);
+  if (notes_.are_kept()) {
+    mine_.counts.counters += step_->take_counters();
+    StepCounts counts = mine_.counts;
+    counts.step_seconds += seconds_between(began, Clock::now());
+    notes_.leave(state.step + 1, counts);
+  }
   progress_.at(state.step, "all-reduce");
   const CommResult result = step_->sum(deadline());
   if (!result.ok()) return lost(result);
@@ -121,8 +132,8 @@ bool TrainLoop::step() {
 
   ++state.step;
   ++state.block;
-  mine_.step_seconds += seconds_between(began, Clock::now());
-  mine_.exposed_seconds +=
+  mine_.counts.step_seconds += seconds_between(began, Clock::now());
+  mine_.counts.exposed_seconds +=
       std::chrono::duration<double>(step_->exposed().value_or(Clock::duration::zero())).count();
   return true;
 }
@@ -140,32 +151,31 @@ bool TrainLoop::share() {
   progress_.at(state.step, "share metrics");
   // A device may be behind the host: its time is known once its numbers are there.
   const auto waits_from = Clock::now();
-  mine_.counters = step_->take_counters();
+  mine_.counts.counters += step_->take_counters();
   state.step_state = parts_.learner.step_state();
-  mine_.step_seconds += seconds_between(waits_from, Clock::now());
-  mine_.steps_to_next = steps_to_next(state, mine_.step_seconds);
+  mine_.counts.step_seconds += seconds_between(waits_from, Clock::now());
+  mine_.steps_to_next = steps_to_next(state, mine_.counts.step_seconds);
   mine_.stuck = state.step_state.stuck;
+  mine_.interval_from = state.interval.first_step;
   if (!exchange(mine_)) return false;
-  Counters counters;
-  double slowest = 0;
-  double exposed = 0;
-  for (const Shared& rank : shared_) {
-    counters += rank.counters;
-    slowest = std::max(slowest, rank.step_seconds);
-    exposed = std::max(exposed, rank.exposed_seconds);
-  }
+  StepCounts all;
+  for (const Shared& rank : shared_) all.add_rank(rank.counts);
   share_at_ = state.step + shared_[0].steps_to_next;
   mine_ = {};
-  if (!is_sound(counters)) return false;
-  state.epoch_counters += counters;
-  state.epoch_seconds += slowest;
-  if (parts_.keeper == nullptr) return true;
-
+  if (!is_sound(all.counters)) return false;
+  // Any rank may be the one that gives its state to a new rank 0.
+  if (state.interval.first_step != shared_[0].interval_from)
+    state.interval = {.first_step = shared_[0].interval_from};
+  notes_.met(state.step);
+  all.add_to(state);
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
-  state.interval.counters += counters;
-  state.interval.seconds += slowest;
-  state.interval.exposed_seconds += exposed;
+  if (parts_.keeper == nullptr) {
+    const std::int64_t every = parts_.options.report.log_every;
+    if (every > 0 && state.step % every == 0) state.interval = {.first_step = state.step};
+    return true;
+  }
+
   const bool is_last = state.step == parts_.plan.last_step;
   if (is_last || parts_.report.interval_due(state.step, now)) report_interval(now, is_last);
   // At the end of an epoch, or of the run, the state is saved when it is evaluated.
@@ -235,19 +245,22 @@ bool TrainLoop::evaluate(Counters& total) {
   const auto began = Clock::now();
   progress_.at(parts_.state.step, "evaluate");
   pace_.trained(parts_.state.epoch_counters.count, parts_.state.epoch_seconds);
-  if (!agree_on_weights() || ends_as_asked()) return false;
+  if (!agree_on_weights() || ends_as_asked() || leaves_for_next_round()) return false;
   step_->evaluate(test_samples_, [&](double share) {
     report_evaluation(share, began);
-    return asked() == 0;
+    return asked() == 0 && (parts_.elastic == nullptr || !parts_.elastic->is_interrupted());
   });
   warn_of_step();
   Shared mine;
   mine.memory = memory_so_far(parts_, *step_);
-  mine.counters = step_->take_counters();
-  if (!exchange(mine, wait_for_evaluation()) || ends_as_asked()) return false;
+  mine.counts.counters = step_->take_counters();
+  // A rank that was asked to end has given up an evaluation that others still do.
+  const Clock::duration longer =
+      asked() == 0 ? Clock::duration{} : Clock::duration(kEvaluationWait);
+  if (!exchange(mine, longer) || ends_as_asked()) return false;
   pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
   total = {};
-  for (const Shared& rank : shared_) total += rank.counters;
+  for (const Shared& rank : shared_) total += rank.counts.counters;
   if (total.not_finite > 0) {
     const std::string when = fmt::format(" after step {}", parts_.state.step);
     return end_broken(held_out_not_finite(total, when), advice("this sample", was_updated()));
@@ -311,7 +324,7 @@ void TrainLoop::lower_rate() {
                     schedule.base_rate * rate_share_, schedule.plateau.patience));
 }
 
-int TrainLoop::finish() {
+std::optional<int> TrainLoop::finish() {
   TrainingState& state = parts_.state;
   Outcome outcome{.epochs = state.epochs,
                   .weights_hash = hash_text(parts_.learner.hash()),
@@ -330,7 +343,7 @@ int TrainLoop::finish() {
   // the user gets.
   if (state.block != 0) {
     Counters test;
-    if (!evaluate(test)) return exit_code_;
+    if (!evaluate(test)) return ending_.exit_code;
     const EpochSummary& summary = outcome.epochs.emplace_back(summarize(test));
     const auto is_this = [&](const CutOffEpoch& epoch) { return epoch.step == state.step; };
     // Else a run that has nothing to do.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,10 +14,12 @@
 #include "trainer/comm/communicator.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/optim/learner.hpp"
+#include "trainer/run/loop/elastic.hpp"
 #include "trainer/run/loop/epoch_samples.hpp"
 #include "trainer/run/loop/pace.hpp"
 #include "trainer/run/loop/progress.hpp"
 #include "trainer/run/loop/rank_weights.hpp"
+#include "trainer/run/loop/step_notes.hpp"
 #include "trainer/run/loop/training_step.hpp"
 #include "trainer/run/plan/plan.hpp"
 #include "trainer/run/report/report.hpp"
@@ -40,6 +43,7 @@ struct TrainParts {
   Learner& learner;
   const std::atomic<int>* asked = nullptr;  ///< the signal that asks it to end, or 0; null: none
   const StoredSets* stored = nullptr;       ///< sets that stay on the device; null: none
+  const Elastic* elastic = nullptr;         ///< to go on in another round; null: cannot
 };
 
 class TrainLoop {
@@ -53,21 +57,39 @@ class TrainLoop {
   /// the first rank that has them reports it. Where a signal asks one rank to end, all end after
   /// the same step or within an evaluation, once rank 0 has written that state: kExitSignalBase and
   /// the signal, also where another rank is lost meanwhile.
-  int run();
+  ///
+  /// None: this worker can go on in the next round, for another rank is gone or the world is to
+  /// change. State and learner are then as they were after state.step steps, and what the ranks
+  /// have counted until then is in the state. Ranks may have come to different steps.
+  std::optional<int> run();
 
  private:
   /// What each rank tells the others from time to time.
   struct Shared {
-    Counters counters;
-    double step_seconds = 0;
-    double exposed_seconds = 0;
+    StepCounts counts;
     std::int64_t steps_to_next = 1;  ///< rank 0's counts: when to meet again
+    std::int64_t interval_from = 0;  ///< rank 0's counts: OpenInterval::first_step
     std::uint64_t stuck = 0;         ///< StepState::stuck
     /// Before an evaluation; else only whether rank 0 has found an inf or nan for a checkpoint.
     RankWeights weights;
-    PeakMemory memory;    ///< after an evaluation
-    int stop_signal = 0;  ///< that asks this rank to end; 0: none
+    PeakMemory memory;           ///< after an evaluation
+    int stop_signal = 0;         ///< that asks this rank to end; 0: none
+    bool world_changes = false;  ///< this rank knows that all are to leave for another round
   };
+  /// How a run has to end: as all ranks know it.
+  struct Ending {
+    std::optional<int> exit_code = 0;  ///< none: the run goes on in the next round
+    int stop_signal = 0;               ///< that asks a rank to end; 0: none
+    bool world_changes = false;
+  };
+  /// What a rank has counted since the ranks last met, up to a step: the note of that step.
+  struct StepNote {
+    std::int64_t since = 0;  ///< they met after so many steps
+    Counters counters;
+    double step_seconds = 0;
+    double exposed_seconds = 0;
+  };
+  static_assert(sizeof(StepNote) <= kNoteBytes);
   using Time = std::chrono::steady_clock::time_point;
 
   bool step();
@@ -85,12 +107,11 @@ class TrainLoop {
   /// Until deadline(), or longer.
   void warn_of_step();
   bool exchange(Shared mine, Clock::duration longer = {});
-  /// Where a rank that was asked to end has given up an evaluation that others still do.
-  [[nodiscard]] Clock::duration wait_for_evaluation() const;
   [[nodiscard]] bool is_epoch_trained() const;
   [[nodiscard]] int asked() const;
   bool ends_as_asked();
-  bool lost(const CommResult& result);
+  bool leaves_for_next_round();
+  bool lost(const CommResult& result, bool may_go_on = true);
   bool is_sound(const Counters& counters);
   bool end_broken(const std::string& what, const std::string& advice, int reporter = 0);
   void offer_checkpoint(bool best, Time now);
@@ -98,7 +119,7 @@ class TrainLoop {
   [[nodiscard]] std::string where_not_finite(const Counters& counters) const;
   [[nodiscard]] std::string advice(const char* look_at, bool was_updated) const;
   [[nodiscard]] bool was_updated() const { return parts_.state.step_state.updates > 0; }
-  int finish();
+  std::optional<int> finish();
   [[nodiscard]] Time deadline() const { return Clock::now() + parts_.options.comm.timeout; }
 
   TrainParts parts_;
@@ -110,13 +131,13 @@ class TrainLoop {
   DeviceMemory overflowing_;  // a StepState with an infinite loss scale, for tests
   double rate_share_;         // of --schedule=plateau
 
-  Shared mine_;                  // since the last share()
-  std::vector<Shared> shared_;   // of all ranks
+  Shared mine_;                 // since the last share()
+  std::vector<Shared> shared_;  // of all ranks
+  StepNotes notes_;
   std::int64_t share_at_ = 0;    // step after which the ranks meet again
   std::int64_t first_step_ = 0;  // after so many it began
   std::string broken_;           // what rank 0 has found in the weights
-  int exit_code_ = 0;            // of a run that has to end
-  int stop_signal_ = 0;          // that asks a rank to end, as all ranks know; 0: none
+  Ending ending_;
   Pace pace_;
   Time began_;
   double seconds_before_;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/describe.hpp"
+#include "base/duration.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/loop/train_loop.hpp"
 
@@ -104,17 +105,28 @@ std::string TrainLoop::advice(const char* look_at, bool was_updated) const {
 /// `what` is known to the rank `reporter`.
 bool TrainLoop::end_broken(const std::string& what, const std::string& advice, int reporter) {
   // The others end after that one, so that a launcher does not take them for the first to fail.
-  if (parts_.communicator.rank() != reporter) return lost(parts_.communicator.barrier(deadline()));
-  exit_code_ = kExitFailure;
+  if (parts_.communicator.rank() != reporter)
+    return lost(parts_.communicator.barrier(deadline()), /*may_go_on=*/false);
+  ending_.exit_code = kExitFailure;
   std::string text = what + ": " + advice;
   if (parts_.keeper != nullptr) text += newest_checkpoint();
   parts_.report.error(text);
   return false;
 }
 
-bool TrainLoop::lost(const CommResult& result) {
+/// `may_go_on`: what this worker holds is good.
+bool TrainLoop::lost(const CommResult& result, bool may_go_on) {
   const int signal = asked();
-  exit_code_ = signal == 0 ? kExitPeerLost : kExitSignalBase + signal;
+  if (may_go_on && notes_.are_kept() && signal == 0 && result.status == CommStatus::aborted) {
+    TrainingState& state = parts_.state;
+    if (const std::optional<StepCounts> all = notes_.read_all(state.step)) {
+      all->add_to(state);
+      state.seconds = seconds_before_ + seconds_between(began_, Clock::now());
+      ending_.exit_code.reset();
+      return false;
+    }
+  }
+  ending_.exit_code = signal == 0 ? kExitPeerLost : kExitSignalBase + signal;
   std::string text = fmt::format("gave up in step {}: {}", parts_.state.step, result.detail);
   if (signal != 0) text += fmt::format("; {} had asked it to end", signal_name(signal));
   if (signal != 0 && parts_.keeper != nullptr) text += newest_checkpoint();

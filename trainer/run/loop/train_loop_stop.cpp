@@ -13,8 +13,6 @@ namespace {
 
 /// For the ranks that wait for rank 0's checkpoint: longer than that may take.
 constexpr auto kWrittenWait = std::chrono::minutes(6);
-/// For a rank that was not asked, and so evaluates to the end.
-constexpr auto kEvaluationWait = std::chrono::hours(1);
 
 }  // namespace
 
@@ -22,27 +20,36 @@ int TrainLoop::asked() const {
   return parts_.asked == nullptr ? 0 : parts_.asked->load(std::memory_order_relaxed);
 }
 
-Clock::duration TrainLoop::wait_for_evaluation() const {
-  return asked() == 0 ? Clock::duration{} : Clock::duration(kEvaluationWait);
-}
-
 bool TrainLoop::exchange(Shared mine, Clock::duration longer) {
   mine.stop_signal = asked();
+  mine.world_changes = parts_.elastic != nullptr && parts_.elastic->world_changes();
   const CommResult result = parts_.communicator.all_gather(
       std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(shared_)),
       deadline() + longer);
   if (!result.ok()) return lost(result);
-  for (const Shared& rank : shared_) stop_signal_ = std::max(stop_signal_, rank.stop_signal);
+  for (const Shared& rank : shared_) {
+    ending_.stop_signal = std::max(ending_.stop_signal, rank.stop_signal);
+    ending_.world_changes = ending_.world_changes || rank.world_changes;
+  }
+  return true;
+}
+
+/// All ranks have exchanged the same, so all leave after the same step; not after the last one.
+bool TrainLoop::leaves_for_next_round() {
+  if (!ending_.world_changes || parts_.elastic == nullptr ||
+      parts_.state.step >= parts_.plan.last_step)
+    return false;
+  ending_.exit_code.reset();
   return true;
 }
 
 /// All ranks have exchanged the same signals, so they come to the same answer.
 bool TrainLoop::ends_as_asked() {
-  if (stop_signal_ == 0) return false;
+  if (ending_.stop_signal == 0) return false;
   TrainingState& state = parts_.state;
   progress_.at(state.step, "last checkpoint");
-  const int signal = asked() != 0 ? asked() : stop_signal_;
-  exit_code_ = kExitSignalBase + signal;
+  const int signal = asked() != 0 ? asked() : ending_.stop_signal;
+  ending_.exit_code = kExitSignalBase + signal;
   // Else a launcher that was not asked itself would find nothing in the output of this rank.
   if (asked() == 0) {
     const auto first = std::find_if(shared_.begin(), shared_.end(),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,7 +14,8 @@ namespace ddprun::trainer {
 
 struct AgreedShards {
   int shards = 0;
-  CommResult result;  ///< not done: rank 0 has not told them in time, or the store is gone
+  /// Not done: the rank that knows them has not told them in time, or the store is gone.
+  CommResult result;
 };
 
 /// The connection to this round's store. With one worker there is none. Keep it until every rank
@@ -22,7 +24,10 @@ class Rendezvous {
  public:
   /// Connects, hosting the store first where that is rank 0's task. Throws DataError that names
   /// address and deadline when no store answers in time, or when the port cannot be listened on.
-  Rendezvous(const WorkerEnvironment& environment, std::chrono::nanoseconds timeout);
+  /// Waits for other ranks end with CommStatus::aborted soon after `is_given_up` is true; empty: it
+  /// never is.
+  Rendezvous(const WorkerEnvironment& environment, std::chrono::nanoseconds timeout,
+             std::function<bool()> is_given_up = {});
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
@@ -36,11 +41,12 @@ class Rendezvous {
   /// Until when everybody must have joined.
   [[nodiscard]] Clock::time_point deadline() const { return deadline_; }
 
-  /// Rank 0 decides how many shards a global batch has; the others get it. Throws DataError where
-  /// rank 0 cannot store it, and on a rank other than 0 that has a GPU where rank 0 has none, or
-  /// has none where rank 0 has one: they could not add up their gradients. `why_no_gpu`: of this
-  /// rank; empty: it did not ask for one.
-  AgreedShards agree_on_shards(int shards_of_rank_0, bool has_gpu, const std::string& why_no_gpu);
+  /// The rank `root` decides how many shards a global batch has; the others get it. Throws
+  /// DataError where that rank cannot store it, and on another one that has a GPU where that one
+  /// has none, or has none where that one has one: they could not add up their gradients.
+  /// `why_no_gpu`: of this rank; empty: it did not ask for one.
+  AgreedShards agree_on_shards(int shards_of_root, bool has_gpu, const std::string& why_no_gpu,
+                               int root = 0);
 
  private:
   class Connection;

@@ -88,8 +88,8 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
       CheckpointKeeper::Settings{
           .every = options.checkpoints.every,
           .sequence_next = start.sequence_next,
-          .step_on_disk = start.snapshot ? start.snapshot->state.step : -1,
-          .block_on_disk = start.snapshot ? start.snapshot->state.block : 0,
+          .step_on_disk = start.step_on_disk,
+          .block_on_disk = start.block_on_disk,
           .path_on_disk = start.path,
           .writer = {.directory = out,
                      .keep = static_cast<std::size_t>(options.checkpoints.keep),

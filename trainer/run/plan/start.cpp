@@ -115,6 +115,8 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
                                found.path.string(), there.origin.compute, compute));
   }
   start.path = found.path.string();
+  start.step_on_disk = there.step;
+  start.block_on_disk = there.block;
   start.snapshot = std::move(found.snapshot);
   return start;
 }
@@ -155,40 +157,53 @@ void restore(Snapshot& snapshot, Learner& learner) {
 }
 
 CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,
-                      Learner& learner, std::chrono::nanoseconds timeout) {
+                      Learner& learner, std::chrono::nanoseconds timeout, const Giving& giving) {
   if (communicator.world_size() == 1) return {};
   const auto broadcast = [&](std::span<std::byte> bytes) {
-    return communicator.broadcast(bytes, 0, Clock::now() + timeout);
+    return communicator.broadcast(bytes, giving.root, Clock::now() + timeout);
+  };
+  const bool is_root = communicator.rank() == giving.root;
+  const auto is_of_init_from = [](const ConfigEntry& entry) {
+    return entry.name == kInitFromEntry;
   };
   RunConfig alike = plan.config;
-  std::erase_if(alike, [](const ConfigEntry& entry) { return entry.name == kInitFromEntry; });
   alike.insert(alike.end(), plan.loop.begin(), plan.loop.end());
   state.config = alike;
-  std::string text = communicator.rank() == 0 ? to_json(state, {}) : "";
+  std::string text = is_root ? to_json(state, {}) : "";
   std::uint64_t size = text.size();
   CommResult result = broadcast(std::as_writable_bytes(std::span(&size, 1)));
   if (!result.ok()) return result;
   text.resize(size);
   result = broadcast(std::as_writable_bytes(std::span(text)));
   if (!result.ok()) return result;
-  if (communicator.rank() != 0) {
-    state = parse_state(text, "the state sent by rank 0").first;
-    const ConfigDifference difference = compare(state.config, alike);
+  state.config = plan.config;
+  if (!is_root) {
+    state = parse_state(text, fmt::format("the state sent by rank {}", giving.root)).first;
+    RunConfig there = std::move(state.config);
+    state.config = plan.config;
+    const auto init_from = std::find_if(there.begin(), there.end(), is_of_init_from);
+    if (init_from != there.end()) {
+      std::erase_if(state.config, is_of_init_from);
+      state.config.push_back(*init_from);
+      there.erase(init_from);
+    }
+    std::erase_if(alike, is_of_init_from);
+    const ConfigDifference difference = compare(there, alike);
     const std::string& unlike =
         difference.identity.empty() ? difference.settings : difference.identity;
     if (!unlike.empty()) {
-      throw DataError(fmt::format("rank {} was started with other options than rank 0 (there): {}",
-                                  communicator.rank(), unlike));
+      throw DataError(fmt::format("rank {} was started with other options than rank {} (there): {}",
+                                  communicator.rank(), giving.root, unlike));
     }
   }
-  state.config = plan.config;
+  if (!giving.gives_arenas) return result;
   // By way of the host's memory, one arena at a time: once for each run.
   FloatBuffer arena(learner.arena_size());
   for (std::size_t i = 0; i < learner.arenas(); ++i) {
-    if (communicator.rank() == 0) learner.copy_out(i, arena.span());
+    if (is_root) learner.copy_out(i, arena.span());
     result = broadcast(std::as_writable_bytes(arena.span()));
     if (!result.ok()) return result;
-    if (communicator.rank() != 0) learner.copy_in(i, arena.span());
+    if (!is_root && giving.takes_arenas) learner.copy_in(i, arena.span());
   }
   return result;
 }

@@ -19,8 +19,10 @@ namespace ddprun::trainer {
 /// What rank 0 found in the directory of checkpoints.
 struct StartingPoint {
   std::optional<Snapshot> snapshot;  ///< none: a fresh start
-  std::string path;
+  std::string path;                  ///< of the newest checkpoint of this run; empty: there is none
   std::uint64_t sequence_next = 0;
+  std::int64_t step_on_disk = -1;  ///< of that checkpoint; -1: there is none
+  std::int64_t block_on_disk = 0;
 };
 
 /// Looks for the newest checkpoint of this run, computed on `compute` (a device's description), and
@@ -51,11 +53,20 @@ TrainingState fresh_state(const TrainPlan& plan);
 /// Moves a checkpoint's arenas to where training uses them: the snapshot keeps its state alone.
 void restore(Snapshot& snapshot, Learner& learner);
 
-/// Gives rank 0's state, parameters and moments to all. Waits `timeout` for each of them: that of a
-/// large model takes a while, and the ranks have met. Throws DataError where this rank's options
-/// make another run than rank 0's, or would make the ranks miss each other.
+/// Who gives what to whom.
+struct Giving {
+  int root = 0;              ///< the rank that gives
+  bool gives_arenas = true;  ///< the same on all ranks
+  bool takes_arenas = true;  ///< false: this rank has the same ones already
+};
+
+/// Gives the root's state, parameters and moments to all. Waits `timeout` for each of them: that of
+/// a large model takes a while, and the ranks have met. Throws DataError where this rank's options
+/// make another run than the root's, or would make the ranks miss each other. What the
+/// configuration has of --init-from is the root's.
 CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,
-                      Learner& learner, std::chrono::nanoseconds timeout);
+                      Learner& learner, std::chrono::nanoseconds timeout,
+                      const Giving& giving = {});
 
 /// The directory of a run, made at its start: workers that are restarted find it even if the first
 /// ones died before they wrote anything. Unless kept, the destructor removes again what was made

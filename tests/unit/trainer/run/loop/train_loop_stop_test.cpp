@@ -137,7 +137,7 @@ struct TwoRanks {
                     .state = states[rank],
                     .learner = learner,
                     .asked = &asked[rank]});
-    const int code = loop.run();
+    const int code = loop.run().value_or(-1);
     for (std::size_t i = 0; i < 2; ++i) learner.copy_out(i, weights[rank][i]);
     return code;
   }

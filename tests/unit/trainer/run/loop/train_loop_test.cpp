@@ -85,7 +85,7 @@ Ended run_two_ranks(const std::vector<int>& broken) {
                     .learner = learner});
     int& code = ended.codes[static_cast<std::size_t>(environment.rank)];
     try {
-      code = loop.run();
+      code = loop.run().value_or(-1);
     } catch (const std::exception& error) {
       report.error(error.what());
       code = kExitFailure;
