@@ -119,14 +119,14 @@ ImageFit fit_of(const DataRequest& request) {
 
 }  // namespace
 
-TrainAndTest generate_shapes(ImageShape shape, Target target) {
+TrainAndTest generate_shapes(ImageShape shape, Target target, int threads) {
   const bool masked = target == Target::mask;
   const std::string name =
       fmt::format("generated {} {}", masked ? "masked shapes" : "shapes", to_string(shape));
   const auto make = [&](std::size_t first, std::size_t count) {
-    return std::make_unique<ByteImageSet>(name,
-                                          make_shapes(kShapesSeed, first, count, shape, target),
-                                          shapes_normalization(shape.channels));
+    return std::make_unique<ByteImageSet>(
+        name, make_shapes(kShapesSeed, first, count, shape, target, threads),
+        shapes_normalization(shape.channels));
   };
   const Counts counts = count_shapes(shape, target);
   return {.train = make(0, counts.train), .test = make(counts.train, counts.test)};
@@ -178,7 +178,8 @@ TrainAndTest load_data(const DataRequest& request) {
   if (request.data == kGeneratedData) {
     return request.kind == DataKind::texts
                ? generate_sentences(request.sentences)
-               : generate_shapes(request.images.shape, target_of(request.kind));
+               : generate_shapes(request.images.shape, target_of(request.kind),
+                                 request.images.threads);
   }
   const auto [format, folder] = place_of(request);
   switch (format) {

@@ -21,7 +21,7 @@ TrainAndTest generate_cracks(ImageShape shape);
 std::uint64_t generated_crack_bytes(ImageShape shape);
 
 /// Shapes, told apart by labels or found by masks.
-TrainAndTest generate_shapes(ImageShape shape, Target target);
+TrainAndTest generate_shapes(ImageShape shape, Target target, int threads = 1);
 
 /// Bytes that they are going to take.
 std::uint64_t generated_shape_bytes(ImageShape shape, Target target);
@@ -46,7 +46,8 @@ inline constexpr const char* kGeneratedCracks = "generated-cracks";
 struct DataRequest {
   std::string data = kGeneratedData;          ///< one of these words, or a folder
   DataKind kind = DataKind::labelled_images;  ///< what the model learns from
-  /// Image files need all of it, generated pictures the shape, other files memory and threads.
+  /// Image files need all of it, generated pictures the shape and threads, other files memory and
+  /// threads.
   ImageSettings images = {};
   /// What CIFAR-10's and MNIST-like images are resized to; none: they keep their own shape.
   std::optional<ImageShape> other_shape = std::nullopt;

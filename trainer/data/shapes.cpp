@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/start_thread.hpp"
 #include "trainer/data/random_stream.hpp"
 
 namespace ddprun::trainer {
@@ -43,6 +47,9 @@ bool inside(int kind, float x, float y) {
 }
 
 float clamp_byte(float value) { return std::clamp(value, 0.0F, 255.0F); }
+
+/// That a thread takes at a time.
+constexpr std::size_t kShapesAtOnce = 64;
 
 constexpr int kSegments = 7;
 constexpr int kSpots = 4;
@@ -170,7 +177,7 @@ std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shap
 }
 
 ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t count, ImageShape shape,
-                       Target target) {
+                       Target target, int threads) {
   const bool masked = target == Target::mask;
   ByteImages images;
   images.shape = shape;
@@ -182,14 +189,30 @@ ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t coun
   } else {
     images.labels.resize(count);
   }
-  for (std::size_t i = 0; i < count; ++i) {
+  const auto draw = [&](std::size_t i) {
     const auto pixels = std::span(images.pixels).subspan(i * size, size);
     const auto mask = masked
                           ? std::span(images.masks).subspan(i * mask_size(shape), mask_size(shape))
                           : std::span<std::uint8_t>();
     const std::uint8_t kind = draw_shape(seed, first + i, shape, pixels, mask);
     if (!masked) images.labels[i] = kind;
+  };
+  std::atomic<std::size_t> next{0};
+  const auto draw_some = [&] {
+    for (std::size_t begin = next.fetch_add(kShapesAtOnce); begin < count;
+         begin = next.fetch_add(kShapesAtOnce))
+      for (std::size_t i = begin; i < std::min(count, begin + kShapesAtOnce); ++i) draw(i);
+  };
+  std::vector<std::thread> helpers;
+  const auto useful = std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)),
+                                            count / kShapesAtOnce + 1);
+  while (helpers.size() + 1 < useful) {
+    auto helper = start_thread("shapes", draw_some);
+    if (!helper) break;
+    helpers.push_back(std::move(*helper));
   }
+  draw_some();
+  for (std::thread& helper : helpers) helper.join();
   return images;
 }
 

@@ -26,9 +26,10 @@ inline constexpr int kManyShapesPixelsMax = 64 * 64;
 std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shape,
                         std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask = {});
 
-/// Samples first .. first + count - 1, with their kinds as labels or with masks.
+/// Samples first .. first + count - 1, with their kinds as labels or with masks, drawn by as many
+/// threads as the system grants of those that are asked for.
 ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t count, ImageShape shape,
-                       Target target = Target::label);
+                       Target target = Target::label, int threads = 1);
 
 /// The set's own constants, for 1 or 3 channels.
 Normalization shapes_normalization(int channels);

@@ -76,7 +76,8 @@ int WorkerRun::run() {
 void WorkerRun::load() {
   memory_.there = machine_memory();
   if (options_.eval) input_.evaluated = metadata_of_weights(*options_.model.init_from, is_first());
-  input_.sets = load_sets(options_, environment_.local_world_size, memory_.there);
+  input_.sets = load_sets(options_, environment_.local_world_size, memory_.there,
+                          environment_.source_rank.has_value());
   phase_ = Phase::before_training;
   input_.facts = facts_of(*input_.sets.train, *input_.sets.test);
   check_classes_of_writer(input_.evaluated, input_.sets.class_names,

@@ -31,14 +31,15 @@ std::optional<std::filesystem::path> vocabulary_file(const Options& options) {
                   *options.model.init_from, name, has_words ? "words" : "pieces"));
 }
 
-DataRequest request_of(const Options& options, int workers, const MachineMemory& there) {
+DataRequest request_of(const Options& options, int workers, const MachineMemory& there,
+                       bool loads_alone) {
   const DataKind of_images = target_of(options.model.name) == Target::mask
                                  ? DataKind::masked_images
                                  : DataKind::labelled_images;
   return {.data = options.data.folder,
           .kind = reads_texts(options.model.name) ? DataKind::texts : of_images,
           .images = {.shape = generated_shape(options),
-                     .threads = std::max(1, usable_cores() / workers),
+                     .threads = std::max(1, usable_cores() / (loads_alone ? 1 : workers)),
                      .mask_threshold = options.data.mask_threshold,
                      .holdout = options.data.holdout,
                      .seed = options.seed,
@@ -58,13 +59,14 @@ DataRequest request_of(const Options& options, int workers, const MachineMemory&
 
 }  // namespace
 
-TrainAndTest load_sets(const Options& options, int workers, const MachineMemory& there) {
+TrainAndTest load_sets(const Options& options, int workers, const MachineMemory& there,
+                       bool loads_alone) {
   const auto check = [&](std::uint64_t bytes) {
     const std::string why =
         why_too_large({.data = bytes}, workers, there, "memory for the data sets");
     if (!why.empty()) throw DataError(why);
   };
-  const DataRequest request = request_of(options, workers, there);
+  const DataRequest request = request_of(options, workers, there, loads_alone);
   check(known_data_bytes(request));
   TrainAndTest sets = load_data(request);
   check(sets.train->bytes() + sets.test->bytes());

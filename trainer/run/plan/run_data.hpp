@@ -12,8 +12,10 @@ namespace ddprun::trainer {
 
 /// Loads what the options ask for. Throws DataError, also where the sets of all `workers` on this
 /// machine never fit into `there`: before they are loaded if their sizes are known by then. Image
-/// files that take more than data_memory() stay files.
-TrainAndTest load_sets(const Options& options, int workers, const MachineMemory& there);
+/// files that take more than data_memory() stay files. `loads_alone`: the other workers have their
+/// sets and wait, so that all cores are free.
+TrainAndTest load_sets(const Options& options, int workers, const MachineMemory& there,
+                       bool loads_alone = false);
 
 /// --data-memory, else half of what each of `workers` on this machine may take.
 std::uint64_t data_memory(const Options& options, int workers, const MachineMemory& there);
