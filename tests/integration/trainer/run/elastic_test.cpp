@@ -4,7 +4,11 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <sstream>
+#include <string_view>
 
 #include "tests/integration/trainer/run/fake_agent.hpp"
 #include "tests/integration/trainer/run/worker_group.hpp"
@@ -34,27 +38,239 @@ std::string undisturbed_run(const Arguments& arguments) {
   return train({.world_size = 1, .arguments = with(arguments, {"--checkpoint-every=off"})});
 }
 
+const Arguments kNothingWritten{"--checkpoint-every=off", "--json"};
+
+/// A job of four workers that has begun to train.
+struct Job {
+  explicit Job(FakeAgent::Settings settings) : agent(std::move(settings)) {
+    REQUIRE(agent.run_until([&] { return agent.all_joined(); }));
+  }
+  /// Until some worker has come to `step`, and a moment more.
+  void run_to(std::int64_t step) {
+    REQUIRE(agent.run_until([&] { return agent.step() >= step; }));
+    agent.run_for(std::chrono::microseconds(random() % 4000));
+  }
+  void run_to_round(int round) {
+    REQUIRE(agent.run_until([&] { return agent.round() == round; }));
+  }
+  void run_to_phase(int rank, const std::string& phase) {
+    REQUIRE(agent.run_until([&] { return agent.phase(rank) == phase; }));
+  }
+  /// It ends with the figures of `base`.
+  void check_end(const std::string& base) {
+    agent.finish();
+    INFO(agent.events() << agent.err());
+    check_same_result(base, last_line(agent.out()), "test_accuracy");
+  }
+
+  std::mt19937 random{Catch::rngSeed()};
+  FakeAgent agent;
+};
+
+/// Lines of the metrics file with figures of so many steps each, without their times.
+std::vector<std::string> interval_lines(const std::filesystem::path& file) {
+  std::vector<std::string> lines;
+  std::istringstream text(text_of(file));
+  for (std::string line; std::getline(text, line);)
+    if (field(line, "type") == "interval")
+      lines.push_back(field(line, "step") + " " + field(line, "steps") + " " + field(line, "loss") +
+                      " " + field(line, "accuracy"));
+  return lines;
+}
+
+/// Writes `value` over the first floats of a parameter wherever process `pid` has them. Gives how
+/// often.
+int overwrite(pid_t pid, const std::string& bytes, float value) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  std::istringstream maps(text_of(folder + "/maps"));
+  std::fstream memory(folder + "/mem", std::ios::in | std::ios::out | std::ios::binary);
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    char rights[8] = {};
+    if (std::sscanf(line.c_str(), "%zx-%zx %7s", &begin, &end, rights) != 3) continue;
+    if (std::string_view(rights).substr(0, 2) != "rw") continue;
+    std::string content(end - begin, '\0');
+    memory.clear();
+    memory.seekg(static_cast<std::streamoff>(begin));
+    memory.read(content.data(), static_cast<std::streamsize>(content.size()));
+    if (!memory) continue;
+    for (std::size_t at = content.find(bytes); at != std::string::npos;
+         at = content.find(bytes, at + 1)) {
+      memory.seekp(static_cast<std::streamoff>(begin + at));
+      memory.write(reinterpret_cast<const char*>(&value), sizeof value);
+      ++count;
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("a run goes on with the memory of the survivors after a kill") {
   const SmallData data;
   const Arguments arguments = small_run(data);
   const std::string base = undisturbed_run(arguments);
-  std::mt19937 random(17);
   for (int turn = 0; turn < 20; ++turn) {
     INFO("turn " << turn);
-    FakeAgent agent(
-        {.workers = 4, .arguments = with(arguments, {"--checkpoint-every=off", "--json"})});
-    REQUIRE(agent.run_until([&] { return agent.all_joined(); }));
-    const auto step = static_cast<std::int64_t>(1 + random() % 40);
-    REQUIRE(agent.run_until([&] { return agent.step() >= step; }));
-    agent.run_for(std::chrono::microseconds(random() % 4000));
-    agent.signal(turn % 4, SIGKILL);
-    REQUIRE(agent.run_until([&] { return agent.round() == 1; }));
-    CHECK(agent.source_step() >= step);
-    agent.finish();
-    check_same_result(base, last_line(agent.out()), "test_accuracy");
-    INFO(agent.events() << agent.err());
-    CHECK(field(last_line(agent.out()), "restarts") == "1");
+    Job job({.arguments = with(arguments, kNothingWritten), .turns_ranks = turn % 5 == 4});
+    const auto step = static_cast<std::int64_t>(1 + job.random() % 40);
+    job.run_to(step);
+    job.agent.signal(turn % 4, SIGKILL);
+    job.run_to_round(1);
+    CHECK(job.agent.source_step() >= step);
+    job.check_end(base);
+    CHECK(field(last_line(job.agent.out()), "restarts") == "1");
   }
+}
+
+TEST_CASE(
+    "a run goes on after two kills at once, a kill while it recovers, and one in evaluation") {
+  const SmallData data;
+  const Arguments arguments = small_run(data);
+  const std::string base = undisturbed_run(arguments);
+  for (int turn = 0; turn < 12; ++turn) {
+    INFO("turn " << turn);
+    Job job({.arguments = with(arguments, kNothingWritten)});
+    FakeAgent& agent = job.agent;
+    if (turn % 3 == 2) {
+      job.run_to(1 + job.random() % 40);
+      job.run_to_phase(turn % 4, "evaluate");
+    } else {
+      job.run_to(1 + job.random() % 40);
+    }
+    const int first = turn % 4;
+    agent.signal(first, SIGKILL);
+    if (turn % 3 == 0) agent.signal((first + 1 + turn % 2) % 4, SIGKILL);
+    job.run_to_round(1);
+    if (turn % 3 == 1) {
+      agent.run_for(std::chrono::microseconds(job.random() % 80000));
+      const int source = agent.source_rank().value_or(0);
+      if (agent.round() == 1) agent.signal(turn % 2 == 0 ? source : first, SIGKILL);
+    }
+    job.check_end(base);
+  }
+}
+
+TEST_CASE("a run goes on with fewer workers, and with more again") {
+  const SmallData data;
+  const Arguments arguments = small_run(data);
+  const std::string base = undisturbed_run(arguments);
+  SECTION("after kills without replacement, down to one") {
+    Job job({.arguments = with(arguments, kNothingWritten), .is_replacing = false});
+    for (int left = 3; left >= 1; --left) {
+      job.run_to(job.agent.step() + 4);
+      job.agent.signal(job.random() % (left + 1), SIGKILL);
+      job.run_to_round(4 - left);
+      CHECK(job.agent.world_size() == left);
+    }
+    job.check_end(base);
+  }
+  SECTION("in order") {
+    Job job({.arguments = with(arguments, kNothingWritten), .max_workers = 4});
+    int round = 0;
+    for (const int workers : {3, 4, 1, 2}) {
+      job.run_to(job.agent.step() + 5);
+      job.agent.change_world(workers);
+      job.run_to_round(++round);
+      REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
+    }
+    job.check_end(base);
+    CHECK(field(last_line(job.agent.out()), "restarts") == "0");
+  }
+}
+
+TEST_CASE("a rank that is suspended costs no more than the restart of all") {
+  const SmallData data;
+  const Arguments arguments = small_run(data);
+  const std::string base = undisturbed_run(arguments);
+  Job job({.arguments = with(arguments, with(kNothingWritten, {"--comm-timeout=1"}))});
+  job.run_to(9);
+  job.agent.signal(job.random() % 4, SIGSTOP);
+  job.check_end(base);
+}
+
+TEST_CASE("the figures of each interval, and a rate that follows the training loss, are kept") {
+  const SmallData data;
+  const Arguments arguments =
+      small_run(data, {"--log-every=5", "--schedule=plateau", "--plateau-on=train",
+                       "--plateau-patience=0", "--lr=0.0000001"});
+  const TempDir undisturbed;
+  const std::string base = train(
+      {.world_size = 1,
+       .arguments = with(arguments, {"--checkpoint-every=epoch", "--out", undisturbed / "out"})});
+  for (int turn = 0; turn < 4; ++turn) {
+    const TempDir directory;
+    const std::filesystem::path out = directory / "out";
+    Job job({.arguments = with(arguments, {"--json", "--checkpoint-every=epoch", "--out", out})});
+    for (int kill = 1; kill <= 3; ++kill) {
+      job.run_to(job.agent.step() + 1 + job.random() % 16);
+      job.agent.signal((turn + kill) % 4, SIGKILL);
+      job.run_to_round(kill);
+      REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
+    }
+    job.check_end(base);
+    CHECK(interval_lines(out / "metrics.jsonl") ==
+          interval_lines(undisturbed / "out" / "metrics.jsonl"));
+  }
+}
+
+TEST_CASE("only rank 0 of the newest round writes checkpoints, and the last one is whole") {
+  const SmallData data;
+  const Arguments arguments = small_run(data);
+  const std::string base = undisturbed_run(arguments);
+  for (int turn = 0; turn < 4; ++turn) {
+    const TempDir directory;
+    const std::filesystem::path out = directory / "out";
+    const Arguments writing{"--json", "--checkpoint-every=1", "--keep=all", "--out", out};
+    Job job({.arguments = with(arguments, writing), .turns_ranks = turn % 2 == 1});
+    for (int kill = 1; kill <= 2; ++kill) {
+      job.run_to(job.agent.step() + 3 + job.random() % 16);
+      job.agent.signal(kill == 1 ? 0 : 1, SIGKILL);
+      job.run_to_round(kill);
+      REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
+    }
+    job.check_end(base);
+    CHECK(latest_step(out) == 64);
+    // By their sequence, rounds never go back.
+    std::vector<std::pair<int, int>> rounds;
+    for (const auto& one : std::filesystem::directory_iterator(out)) {
+      if (one.is_symlink() || !one.is_directory()) continue;
+      CHECK(one.path().filename().string().starts_with("step-"));
+      const std::string state = text_of(one.path() / "state.json");
+      rounds.emplace_back(std::stoi(field(state, "sequence")), std::stoi(field(state, "round")));
+    }
+    std::sort(rounds.begin(), rounds.end());
+    CHECK(std::is_sorted(rounds.begin(), rounds.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; }));
+    CHECK(rounds.back().second == 2);
+    CHECK(std::adjacent_find(rounds.begin(), rounds.end(), [](const auto& a, const auto& b) {
+            return a.first == b.first;
+          }) == rounds.end());
+  }
+}
+
+TEST_CASE("survivors that hold different weights go back to the newest checkpoint") {
+  const SmallData data;
+  // At a rate of 0 the weights stay as they are, so that a test can find them.
+  const Arguments arguments{"--data",     data.path(), "--batch=2",   "--shards=4",
+                            "--epochs=1", "--lr=0",    "--momentum=0"};
+  const TempDir directory;
+  const std::filesystem::path out = directory / "out";
+  Job job({.arguments = with(arguments, {"--json", "--checkpoint-every=1", "--out", out})});
+  REQUIRE(job.agent.run_until([&] { return latest_step(out) >= 1; }));
+  for (int rank = 0; rank < 4; ++rank) job.agent.signal(rank, SIGSTOP);
+  const std::string bytes = text_of(out / "latest" / "model.safetensors");
+  CHECK(overwrite(job.agent.pid(1), bytes.substr(bytes.size() - 40, 40), 7) >= 1);
+  job.agent.signal(2, SIGKILL);
+  for (int rank = 0; rank < 4; ++rank) job.agent.signal(rank, SIGCONT);
+  job.run_to_round(1);
+  job.agent.finish();
+  INFO(job.agent.events() << job.agent.err());
+  CHECK(job.agent.round() == 1);
+  CHECK(field(last_line(job.agent.out()), "weights") ==
+        field(undisturbed_run(arguments), "weights"));
+  CHECK_THAT(job.agent.err(), Contains("the ranks hold different weights or moments (rank 0 ") &&
+                                  Contains("all ranks go back to the newest checkpoint"));
 }
