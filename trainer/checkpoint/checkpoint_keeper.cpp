@@ -80,6 +80,7 @@ bool CheckpointKeeper::due_at(const TrainingState& state) const {
 std::string CheckpointKeeper::offer(const TrainingState& state, const Learner& learner, bool best,
                                     Time now) {
   if (settings_.every.kind == CheckpointEvery::Kind::off) return {};
+  if (step_taken_ == state.step && block_taken_ == state.block) return {};
   if (!measured_ && writer_.idle()) measure();
   const bool must = best || due_at(state);
   if (!must && !cadence_.due(state.step, now)) return {};

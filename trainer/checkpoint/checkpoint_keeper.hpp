@@ -35,7 +35,8 @@ class CheckpointKeeper {
   /// an epoch.
   [[nodiscard]] bool due_at(const TrainingState& state) const;
 
-  /// Takes a checkpoint if one is due, or if it is the best so far. Returns at once, except that a
+  /// Takes a checkpoint if one is due, or if it is the best so far, unless the last one is of this
+  /// very state. Returns at once, except that a
   /// checkpoint that must not be left out (best, or after a given number of steps) waits up to 10 s
   /// for the one before it.
   ///

@@ -121,6 +121,8 @@ class Device {
   virtual void copy_out(const void* from, std::span<std::byte> host) = 0;
   /// Copies floats of the host to storage; `host` may be written again at once.
   virtual void copy_in(Storage storage, std::span<const float> host, void* to) = 0;
+  /// From one place of the device's memory to another.
+  virtual void copy(std::span<const std::byte> from, std::byte* to) = 0;
   /// Zeros.
   virtual void clear(std::span<std::byte> memory) = 0;
   /// A pass's inputs to their places, as copy_in() does it. A device that computes beside the host

@@ -152,6 +152,9 @@ class CudaDevice final : public Device {
     copy_in(std::as_bytes(host), floats_.data());
     store(storage, floats_.as<float>().first(host.size()), to);
   }
+  void copy(std::span<const std::byte> from, std::byte* to) override {
+    if (!from.empty()) gpu_.copy(Stream::compute, from.data(), to, from.size());
+  }
   void clear(std::span<std::byte> memory) override {
     if (!memory.empty()) gpu_.clear(Stream::compute, memory.data(), memory.size());
   }

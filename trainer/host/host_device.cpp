@@ -172,6 +172,9 @@ class HostDevice final : public Device {
   void copy_in(Storage storage, std::span<const float> host, void* to) override {
     store(storage, host, to);
   }
+  void copy(std::span<const std::byte> from, std::byte* to) override {
+    std::copy(from.begin(), from.end(), to);
+  }
   void clear(std::span<std::byte> memory) override {
     if (!memory.empty()) std::memset(memory.data(), 0, memory.size());
   }

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace ddprun::trainer {
@@ -56,6 +57,27 @@ std::uint64_t Learner::hash_of_all() const {
   mix(state.skipped);
   mix(state.stuck);
   return hash;
+}
+
+void Learner::make_room_to_keep() {
+  std::vector<DeviceMemory> room;
+  for (std::size_t i = 0; i < arenas(); ++i)
+    room.push_back(device_.allocate(arena_size() * sizeof(float)));
+  room.push_back(device_.allocate(sizeof(StepState)));
+  kept_ = std::move(room);
+}
+
+void Learner::keep() {
+  for (std::size_t i = 0; i < arenas(); ++i)
+    device_.copy(std::as_bytes(arena(i)), kept_.at(i).data());
+  device_.copy(state_.as<const std::byte>(), kept_.at(arenas()).data());
+}
+
+void Learner::go_back() {
+  for (std::size_t i = 0; i < arenas(); ++i)
+    device_.copy(kept_.at(i).as<const std::byte>(), std::as_writable_bytes(arena(i)).data());
+  device_.copy(kept_.at(arenas()).as<const std::byte>(), state_.data());
+  store_weights();
 }
 
 std::string Learner::non_finite() const {

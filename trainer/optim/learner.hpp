@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "trainer/compute/device.hpp"
 #include "trainer/compute/graph_executor.hpp"
@@ -50,6 +51,15 @@ class Learner {
   /// done.
   [[nodiscard]] std::uint64_t hash_of_all() const;
 
+  // ---- going back to an earlier step ----
+
+  /// Takes memory for keep(): as much as arenas() take. Throws std::bad_alloc.
+  void make_room_to_keep();
+  /// Keeps all that a checkpoint does, as it is after the work so far.
+  void keep();
+  /// What keep() has kept is there again.
+  void go_back();
+
   // ---- what executors read ----
 
   [[nodiscard]] Weights weights() const;
@@ -80,9 +90,10 @@ class Learner {
   Storage storage_;
   Optimizer optimizer_;
   DeviceMemory parameters_;
-  DeviceMemory stored_;  // the parameters in the storage type; fp32: empty
-  DeviceMemory state_;   // one StepState
-  DeviceMemory looked_;  // another one, where non_finite() looks
+  DeviceMemory stored_;             // the parameters in the storage type; fp32: empty
+  DeviceMemory state_;              // one StepState
+  DeviceMemory looked_;             // another one, where non_finite() looks
+  std::vector<DeviceMemory> kept_;  // the arenas and the state; empty: there is no room
 };
 
 /// The name of the first parameter with an inf or nan in an arena of the host; empty: none.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -42,6 +43,20 @@ bool is_there(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored);
 }
 
+/// Whether this worker could take part in another round. One alone has no other that could die.
+bool can_go_on(const Options& options, const WorkerEnvironment& environment,
+               const ChosenDevice& chosen, Learner& learner) {
+  const bool may_have_others = std::max(environment.world_size, environment.max_world_size) > 1;
+  if (options.device.parallel != Parallel::ddp || !may_have_others) return false;
+  if (!chosen.gpu) return true;
+  try {
+    learner.make_room_to_keep();
+  } catch (const std::bad_alloc&) {
+    return false;  // a GPU that is full trains as well without
+  }
+  return true;
+}
+
 }  // namespace
 
 WorkerRun::WorkerRun(const ChosenDevice& chosen, const Options& options,
@@ -59,11 +74,7 @@ int WorkerRun::run() {
   if (!environment_.source_rank) find_starting_point();
   if (!agree_on_plan() || !meet() || !begin()) return kExitPeerLost;
   if (options_.eval) return evaluate();
-  // A GPU's sums may be garbage until the ranks have met again, and one worker alone has no other
-  // that could die.
-  const bool may_have_others = std::max(environment_.world_size, environment_.max_world_size) > 1;
-  if (options_.device.parallel == Parallel::ddp && !chosen_.gpu && may_have_others)
-    rounds_.connection = Elastic::open();
+  if (can_go_on(options_, environment_, chosen_, *learner_)) rounds_.connection = Elastic::open();
   while (true) {
     if (const std::optional<int> code = train()) return *code;
     if (!go_on()) {
@@ -210,7 +221,8 @@ TrainParts WorkerRun::parts() {
           .learner = *learner_,
           .asked = &stop_.asked(),
           .stored = &stored_,
-          .elastic = rounds_.connection.get()};
+          .elastic = rounds_.connection.get(),
+          .is_handed_over = rounds_.handover.source >= 0 && rounds_.handover.damage.empty()};
 }
 
 std::optional<int> WorkerRun::train() {

@@ -142,6 +142,7 @@ bool WorkerRun::begin_as_stored() {
                                      .scaler = plan_.scaler,
                                      .precision = options_.precision.format,
                                      .shards = statistic_shards(plan_)});
+  if (rounds_.connection && chosen_.gpu) learner_->make_room_to_keep();
   state_ = folder_.start.snapshot ? folder_.start.snapshot->state : fresh_state(plan_);
   state_.config = plan_.config;
   if (folder_.start.snapshot) {

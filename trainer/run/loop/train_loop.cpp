@@ -73,7 +73,7 @@ TrainLoop::TrainLoop(TrainParts parts)
       test_samples_(*parts.sets.test, reader_settings(parts.plan, parts.environment)),
       rate_share_(plateau_after(parts.state.epochs, parts.options, parts.plan.schedule).share),
       shared_(static_cast<std::size_t>(parts.communicator.world_size())),
-      notes_(parts.communicator, parts.elastic != nullptr, parts.state.step),
+      resume_point_(parts.communicator, parts.learner, parts.state, parts.elastic != nullptr),
       share_at_(parts.state.step + 1),
       first_step_(parts.state.step),
       pace_(static_cast<std::int64_t>(parts.sets.test->size())),
@@ -86,16 +86,29 @@ bool TrainLoop::is_epoch_trained() const {
 
 std::optional<int> TrainLoop::run() {
   // The run before was asked to end when it had trained an epoch and not evaluated it.
-  if (is_epoch_trained() && !end_epoch()) return ending_.exit_code;
+  if (is_epoch_trained()) {
+    if (!end_epoch()) return ending_.exit_code;
+    resume_point_.met();
+  }
+  if (parts_.is_handed_over && parts_.state.step < parts_.plan.last_step) {
+    if (!share()) return ending_.exit_code;
+    resume_point_.met();
+  }
   while (parts_.state.step < parts_.plan.last_step) {
     if (!step()) return ending_.exit_code;
     const bool epoch_ends = is_epoch_trained();
     const bool must_share = epoch_ends || parts_.state.step == parts_.plan.last_step ||
                             is_due(parts_.options, parts_.state.step);
-    if ((must_share || parts_.state.step >= share_at_) && !share()) return ending_.exit_code;
+    if (must_share || parts_.state.step >= share_at_) {
+      if (!share()) return ending_.exit_code;
+      resume_point_.met();
+    }
     if (ends_as_asked()) return ending_.exit_code;
     if (leaves_for_next_round()) return ending_.exit_code;
-    if (epoch_ends && !end_epoch()) return ending_.exit_code;
+    if (epoch_ends) {
+      if (!end_epoch()) return ending_.exit_code;
+      resume_point_.met();
+    }
   }
   return finish();
 }
@@ -118,11 +131,11 @@ bool TrainLoop::step() {
 
   progress_.at(state.step, "compute");
   step_->compute(samples_.reader(), inputs);
-  if (notes_.are_kept()) {
+  if (resume_point_.kind() == ResumePoint::Kind::notes) {
     mine_.counts.counters += step_->take_counters();
     StepCounts counts = mine_.counts;
     counts.step_seconds += seconds_between(began, Clock::now());
-    notes_.leave(state.step + 1, counts);
+    resume_point_.leave_note(counts);
   }
   progress_.at(state.step, "all-reduce");
   const CommResult result = step_->sum(deadline());
@@ -166,7 +179,6 @@ bool TrainLoop::share() {
   // Any rank may be the one that gives its state to a new rank 0.
   if (state.interval.first_step != shared_[0].interval_from)
     state.interval = {.first_step = shared_[0].interval_from};
-  notes_.met(state.step);
   all.add_to(state);
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
@@ -177,9 +189,15 @@ bool TrainLoop::share() {
   }
 
   const bool is_last = state.step == parts_.plan.last_step;
-  if (is_last || parts_.report.interval_due(state.step, now)) report_interval(now, is_last);
+  const bool is_news = state.step > state.interval.first_step;
+  if (is_news && (is_last || parts_.report.interval_due(state.step, now)))
+    report_interval(now, is_last);
   // At the end of an epoch, or of the run, the state is saved when it is evaluated.
-  if (!is_epoch_trained() && !is_last) offer_checkpoint(false, now);
+  if (is_epoch_trained() || is_last) return true;
+  // Only a rank that was interrupted comes here with no step of the epoch done.
+  const bool best = state.block == 0 && !state.epochs.empty() &&
+                    score_.best_value(state.epochs.back()) == state.best_so_far.score;
+  offer_checkpoint(best, now);
   return true;
 }
 

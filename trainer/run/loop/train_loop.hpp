@@ -19,7 +19,7 @@
 #include "trainer/run/loop/pace.hpp"
 #include "trainer/run/loop/progress.hpp"
 #include "trainer/run/loop/rank_weights.hpp"
-#include "trainer/run/loop/step_notes.hpp"
+#include "trainer/run/loop/resume_point.hpp"
 #include "trainer/run/loop/training_step.hpp"
 #include "trainer/run/plan/plan.hpp"
 #include "trainer/run/report/report.hpp"
@@ -44,6 +44,9 @@ struct TrainParts {
   const std::atomic<int>* asked = nullptr;  ///< the signal that asks it to end, or 0; null: none
   const StoredSets* stored = nullptr;       ///< sets that stay on the device; null: none
   const Elastic* elastic = nullptr;         ///< to go on in another round; null: cannot
+  /// The state is that of a rank that was interrupted, maybe before it did what is due after a
+  /// step.
+  bool is_handed_over = false;
 };
 
 class TrainLoop {
@@ -133,7 +136,7 @@ class TrainLoop {
 
   Shared mine_;                 // since the last share()
   std::vector<Shared> shared_;  // of all ranks
-  StepNotes notes_;
+  ResumePoint resume_point_;
   std::int64_t share_at_ = 0;    // step after which the ranks meet again
   std::int64_t first_step_ = 0;  // after so many it began
   std::string broken_;           // what rank 0 has found in the weights

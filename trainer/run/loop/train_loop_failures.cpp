@@ -117,14 +117,10 @@ bool TrainLoop::end_broken(const std::string& what, const std::string& advice, i
 /// `may_go_on`: what this worker holds is good.
 bool TrainLoop::lost(const CommResult& result, bool may_go_on) {
   const int signal = asked();
-  if (may_go_on && notes_.are_kept() && signal == 0 && result.status == CommStatus::aborted) {
-    TrainingState& state = parts_.state;
-    if (const std::optional<StepCounts> all = notes_.read_all(state.step)) {
-      all->add_to(state);
-      state.seconds = seconds_before_ + seconds_between(began_, Clock::now());
-      ending_.exit_code.reset();
-      return false;
-    }
+  if (may_go_on && signal == 0 && result.status == CommStatus::aborted && resume_point_.go_back()) {
+    parts_.state.seconds = seconds_before_ + seconds_between(began_, Clock::now());
+    ending_.exit_code.reset();
+    return false;
   }
   ending_.exit_code = signal == 0 ? kExitPeerLost : kExitSignalBase + signal;
   std::string text = fmt::format("gave up in step {}: {}", parts_.state.step, result.detail);

@@ -97,6 +97,7 @@ void FakeAgent::start(Worker& worker) {
   options.directory = settings_.directory;
   options.limit = 5min;
   options.environment = variables(worker);
+  for (const auto& one : settings_.environment) options.environment.push_back(one);
   options.environment.emplace_back("DDPRUN_SOCKET", socket_name_);
   options.environment.emplace_back("DDPRUN_PROGRESS_FILE", page);
   options.environment.emplace_back("OMP_NUM_THREADS", "1");

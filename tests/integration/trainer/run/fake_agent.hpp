@@ -29,6 +29,7 @@ class FakeAgent {
     bool is_replacing = true;    ///< false: the next round has the survivors alone
     bool turns_ranks = false;    ///< each round gives the first worker's rank to the second one
     int max_workers = 0;         ///< DDPRUN_MAX_WORLD_SIZE; 0: not set
+    std::vector<std::pair<std::string, std::string>> environment = {};
   };
 
   /// Starts round 0.

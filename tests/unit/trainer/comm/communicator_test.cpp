@@ -134,6 +134,33 @@ TEST_CASE("as many sums may be started as the contract says, many times over") {
   CHECK(problems.all() == std::vector<std::string>{});
 }
 
+TEST_CASE("notes are there once a later sum is done, also after an abort") {
+  Problems problems;
+  run_group({GroupKind::shared_memory, 3, 3, 64, 1}, [&](Communicator& communicator) {
+    problems.expect(communicator.has_notes(), communicator, "no notes");
+    const auto bytes = [](auto& value) { return std::as_writable_bytes(std::span(&value, 1)); };
+    for (std::uint64_t number = 1; number <= 20; ++number) {
+      std::uint64_t mine = number * 10 + static_cast<std::uint64_t>(communicator.rank());
+      communicator.leave_note(number, bytes(mine));
+      const Ticket ticket = communicator.start(0, {64, 64});
+      problems.expect(communicator.finish(ticket, soon()).ok(), communicator, "finish failed");
+      for (int rank = 0; rank < 3; ++rank) {
+        std::uint64_t there = 0;
+        problems.expect(communicator.read_note(rank, number, bytes(there)) &&
+                            there == number * 10 + static_cast<std::uint64_t>(rank),
+                        communicator, "another note");
+      }
+    }
+    communicator.abort("the test says so");
+    std::uint64_t there = 0;
+    problems.expect(communicator.read_note(1, 20, bytes(there)) && there == 201, communicator,
+                    "no note after the abort");
+    problems.expect(!communicator.read_note(1, 20 - kNotesKept, bytes(there)), communicator,
+                    "an old note");
+  });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
 TEST_CASE("an abort ends present and later calls of every rank with a reason") {
   const GroupKind kind = GENERATE(GroupKind::fake, GroupKind::shared_memory);
   const int world = GENERATE(1, 2, 3);

@@ -32,6 +32,13 @@ TEST_CASE("a sample is a pure function of seed and index") {
   CHECK(make_shapes(2, 100, 8, kGreyShape).pixels != together.pixels);
 }
 
+TEST_CASE("any number of threads draws the same samples") {
+  const ByteImages alone = make_shapes(1, 0, 300, kGreyShape);
+  const ByteImages together = make_shapes(1, 0, 300, kGreyShape, Target::label, 4);
+  CHECK(together.pixels == alone.pixels);
+  CHECK(together.labels == alone.labels);
+}
+
 TEST_CASE("the generated pictures have the same bytes on every machine") {
   CHECK(hash_of(make_shapes(20, 0, 200, kGreyShape)) == 0xb618bfcf1ac95529ULL);
   CHECK(hash_of(make_shapes(20, 0, 200, kColour)) == 0x5c16ceec45608101ULL);

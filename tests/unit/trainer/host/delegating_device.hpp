@@ -27,6 +27,7 @@ class DelegatingDevice : public Device {
   void copy_in(Storage storage, std::span<const float> host, void* to) override {
     device_.copy_in(storage, host, to);
   }
+  void copy(std::span<const std::byte> from, std::byte* to) override { device_.copy(from, to); }
   void clear(std::span<std::byte> memory) override { device_.clear(memory); }
   void feed(const Inputs& inputs) override { device_.feed(inputs); }
   std::unique_ptr<Operation> make_operation(const Layer& layer,

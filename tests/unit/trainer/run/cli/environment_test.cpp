@@ -51,7 +51,14 @@ TEST_CASE("the launcher's variables are taken over") {
   CHECK(environment.run_id == "job");
   CHECK(environment.restart_count == 3);
   CHECK(environment.round == 3);
+  CHECK(environment.source_rank == std::nullopt);
   CHECK(environment.restarted());
+}
+
+TEST_CASE("a worker knows which rank has the state of a run that goes on") {
+  CHECK(read(with(kTwoWorkers, "DDPRUN_SOURCE_RANK", "0")).source_rank == 0);
+  CHECK_THROWS_WITH(read(with(kTwoWorkers, "DDPRUN_SOURCE_RANK", "2")),
+                    Contains("DDPRUN_SOURCE_RANK=2"));
 }
 
 TEST_CASE("workers started by hand are taken to be on one machine") {
