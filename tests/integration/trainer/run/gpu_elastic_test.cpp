@@ -30,7 +30,7 @@ TEST_CASE("a run on GPUs goes on with the memory of the survivors after a kill")
     REQUIRE(agent.run_until([&] { return agent.all_joined() && agent.step() >= 5; }));
     agent.signal(victim, SIGKILL);
     REQUIRE(agent.run_until([&] { return agent.round() == 1; }));
-    CHECK(agent.source_step() >= 4);
+    CHECK(agent.source_step() >= 1);  // the step after which the ranks last met
     agent.finish();
     INFO(agent.events() << agent.err());
     check_same_result(base, last_line(agent.out()), "test_accuracy");
