@@ -37,6 +37,7 @@ bool WorkerRun::go_on() {
       // What failed because the round is over is no error.
       if (!connection.is_interrupted()) throw;
       rounds_.has_lost_peer = true;
+      if (ranks_.communicator) ranks_.communicator->abort("it leaves the round");
     }
     if (!rounds_.has_lost_peer) return false;
   }
@@ -45,7 +46,8 @@ bool WorkerRun::go_on() {
 /// Nothing of it is used any more, by others either, and no file of it is written.
 void WorkerRun::leave_round() {
   rounds_.connection->unwatch();
-  if (keeper_) keeper_->abandon();
+  // Gives the write under way a moment. One that takes longer is refused its name: a later round
+  // has claimed the directory by then.
   keeper_.reset();
   folder_.claim.reset();
   ranks_.rendezvous.reset();
