@@ -40,6 +40,14 @@ std::string undisturbed_run(const Arguments& arguments) {
 
 const Arguments kNothingWritten{"--checkpoint-every=off", "--json"};
 
+/// What rank 0 ends with. Other workers may have been rank 0 before, and end after it.
+std::string final_line(const std::string& out) {
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);)
+    if (field(line, "type") == "final") return line;
+  return "";
+}
+
 /// A job of four workers that has begun to train.
 struct Job {
   explicit Job(FakeAgent::Settings settings) : agent(std::move(settings)) {
@@ -60,7 +68,7 @@ struct Job {
   void check_end(const std::string& base) {
     agent.finish();
     INFO(agent.events() << agent.err());
-    check_same_result(base, last_line(agent.out()), "test_accuracy");
+    check_same_result(base, final_line(agent.out()), "test_accuracy");
   }
 
   std::mt19937 random{Catch::rngSeed()};
@@ -90,7 +98,8 @@ int overwrite(pid_t pid, const std::string& bytes, float value) {
     std::size_t end = 0;
     char rights[8] = {};
     if (std::sscanf(line.c_str(), "%zx-%zx %7s", &begin, &end, rights) != 3) continue;
-    if (std::string_view(rights).substr(0, 2) != "rw") continue;
+    // Larger ones are reserved by sanitizers.
+    if (std::string_view(rights).substr(0, 2) != "rw" || end - begin > 1U << 30) continue;
     std::string content(end - begin, '\0');
     memory.clear();
     memory.seekg(static_cast<std::streamoff>(begin));
@@ -121,7 +130,7 @@ TEST_CASE("a run goes on with the memory of the survivors after a kill") {
     job.run_to_round(1);
     CHECK(job.agent.source_step() >= step);
     job.check_end(base);
-    CHECK(field(last_line(job.agent.out()), "restarts") == "1");
+    CHECK(field(final_line(job.agent.out()), "restarts") == "1");
   }
 }
 
@@ -177,7 +186,7 @@ TEST_CASE("a run goes on with fewer workers, and with more again") {
       REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
     }
     job.check_end(base);
-    CHECK(field(last_line(job.agent.out()), "restarts") == "0");
+    CHECK(field(final_line(job.agent.out()), "restarts") == "0");
   }
 }
 
@@ -269,7 +278,7 @@ TEST_CASE("survivors that hold different weights go back to the newest checkpoin
   job.agent.finish();
   INFO(job.agent.events() << job.agent.err());
   CHECK(job.agent.round() == 1);
-  CHECK(field(last_line(job.agent.out()), "weights") ==
+  CHECK(field(final_line(job.agent.out()), "weights") ==
         field(undisturbed_run(arguments), "weights"));
   CHECK_THAT(job.agent.err(), Contains("the ranks hold different weights or moments (rank 0 ") &&
                                   Contains("all ranks go back to the newest checkpoint"));
