@@ -71,4 +71,5 @@ def main(record, checkpoint):
                 file.write(f"{os.environ['TORCHELASTIC_RESTART_COUNT']} {done} {time.monotonic_ns()}\n")
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a crash costs, as a user feels it: from `kill -9` of a worker to the next step that is finished, and from the command to
 the first step. The job is gpt.py, an unmodified PyTorch script with a checkpoint after each step, under ddprun, ddprun --preload
-and torchrun, in turns. Printed are medians, and their ratio to ddprun without --preload in the same turn.
+and torchrun, in turns; and gpt_elastic.py, whose workers go on when another one was killed. Printed are medians, and their ratio to ddprun without --preload in the same turn.
 
 Example: bench/recovery/recovery.py --python=venv/bin/python --workers=4 --turns=5 --kills=4
 """
@@ -11,6 +11,7 @@ import contextlib
 import os
 import pathlib
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -23,13 +24,13 @@ LIMIT = 60  # seconds; what takes longer counts as this
 
 
 class Job:
-    """One run of gpt.py. Steps are (round, step, seconds of the monotonic clock)."""
+    """One run of a script. Steps are (round, step, seconds of the monotonic clock)."""
 
-    def __init__(self, command, environment, folder):
+    def __init__(self, command, script, environment, folder):
         self.record = folder / "steps"
         self.began = time.monotonic()
         with open(folder / "output", "w", encoding="utf-8") as output:
-            self.process = subprocess.Popen([*command, str(HERE / "gpt.py"), str(self.record), str(folder / "checkpoint")],
+            self.process = subprocess.Popen([*command, str(HERE / script), str(self.record), str(folder / "checkpoint")],
                                             env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                             start_new_session=True)
         self.output = folder / "output"
@@ -71,10 +72,18 @@ class Job:
             self.process.wait()
 
 
-def run(command, environment, kills):
+def package(folder):
+    """Makes the Python package ddprun, as a wheel has it, in a folder for PYTHONPATH."""
+    shutil.copytree(HERE.parents[1] / "python" / "ddprun", folder / "ddprun", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "ddprun" / "_version.py").write_text('__version__ = "0"\n', encoding="utf-8")
+    return folder
+
+
+def run(command, script, environment, kills):
     """Seconds to the first step, and from each kill to the next finished step."""
     with tempfile.TemporaryDirectory() as name:
-        job = Job(command, environment, pathlib.Path(name))
+        folder = pathlib.Path(name)
+        job = Job(command, script, environment | {"PYTHONPATH": str(package(folder / "package"))}, folder)
         try:
             start = job.wait_for(lambda step: True) - job.began
             recoveries = []
@@ -106,17 +115,20 @@ def main():
     environment |= {"PYTHON_EXEC": arguments.python, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     common = [f"--nproc-per-node={arguments.workers}", f"--max-restarts={arguments.kills}"]
     ours = [str(arguments.bin / "ddprun"), "--restart-delay=0", *common]
+    preloaded = [*ours, "--preload=auto"]
     launchers = {
-        "ddprun": ours,
-        "ddprun --preload=auto": [*ours, "--preload=auto"],
+        "ddprun": (ours, "gpt.py"),
+        "ddprun --preload=auto": (preloaded, "gpt.py"),
+        "elastic": (ours, "gpt_elastic.py"),
+        "elastic --preload=auto": (preloaded, "gpt_elastic.py"),
         # Its restarts find addresses of the failed round, and fail again.
-        "torchrun": [arguments.python, "-m", "torch.distributed.run", *common[:1], "--max-restarts=100", "--monitor-interval=0.1"],
+        "torchrun": ([arguments.python, "-m", "torch.distributed.run", *common[:1], "--max-restarts=100", "--monitor-interval=0.1"], "gpt.py"),
     }
     starts = {name: [] for name in launchers}
     recoveries = {name: [] for name in launchers}
     for turn in range(arguments.turns):
-        for name, command in launchers.items():
-            start, after_kills = run(command, environment, arguments.kills)
+        for name, (command, script) in launchers.items():
+            start, after_kills = run(command, script, environment, arguments.kills)
             starts[name].append(start)
             recoveries[name] += after_kills
             print(f"turn {turn + 1}: {name}: first step after {start:.2f} s, a step after a kill in "

@@ -161,24 +161,28 @@ class Round:
         self.check(step)
         return step
 
-    def __enter__(self) -> Round:
-        return self
-
-    def __exit__(self, kind: object, error: Optional[BaseException], _: object) -> bool:
-        if error is None:
-            self._state.finished = True
-            return False
+    def interrupted_by(self, error: BaseException) -> bool:
+        """Whether `error` ends this round only: it came of an interruption, or of the loss of another rank. Then this worker has left
+        the round, and rounds() gives the next one. It waits for the agent, if the loss is all that this worker knows."""
         connection = self._connection
         if connection is None or not isinstance(error, Exception):
             return False
         if _is_interruption(error):
             connection.leave(self._state)
             return True
-        lost = _is_lost_peer(error)
-        if not lost and not (self._state.called and _may_come_of_an_abort(error)):
+        if not _is_lost_peer(error) and not (self._state.called and _may_come_of_an_abort(error)):
             return False
         connection.leave(self._state)
         return connection.has_answered(self._state)
+
+    def __enter__(self) -> Round:
+        return self
+
+    def __exit__(self, kind: object, error: Optional[BaseException], _: object) -> bool:
+        if error is not None:
+            return self.interrupted_by(error)
+        self._state.finished = True
+        return False
 
 
 def _is_interruption(error: BaseException) -> bool:
@@ -568,8 +572,8 @@ def _begin(state: _State) -> None:
 def rounds() -> Iterator[Round]:
     """The rounds in which this worker takes part, one after the other; the first one is that in which it was started.
 
-    A new round comes after an interruption: after `except Interrupted`, or after a `with round` that was left by it. Otherwise the
-    iteration ends. Process groups of torch.distributed are made within a round, and destroyed before the next.
+    A new round comes after an interruption: after a `with round` that was left by it, after `except Interrupted`, or when interrupted_by()
+    was true. Otherwise the iteration ends. Process groups of torch.distributed are made within a round, and destroyed before the next.
     """
     global _connection
     if _connection is not None:

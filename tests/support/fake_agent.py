@@ -211,15 +211,16 @@ class FakeAgent:
             self.next_round("now", f"rank {[worker.rank for worker in self.failed()]} failed")
         return None
 
-    def next_round(self, when, reason, limit=LIMIT):
-        """Interrupts all workers, and starts the next round with those that wait for it, the others replaced."""
+    def next_round(self, when, reason, limit=LIMIT, hung=()):
+        """Interrupts all workers, and starts the next round with those that wait for it, the others replaced. Those whose ranks are in
+        `hung` are not waited for, and are there until all others have left."""
         self.note(f"ends ({reason})")
         self.interrupt(when, reason)
         end = time.monotonic() + limit
-        while any(worker.joined and not worker.waits and worker.process.poll() is None for worker in self.workers):
+        while late := [worker.rank for worker in self.workers if worker.joined and not worker.waits and worker.process.poll() is None
+                       and worker.rank not in hung]:
             if time.monotonic() > end:
-                self.note("too late: " + ", ".join(f"rank {worker.rank} (pid {worker.process.pid})" for worker in self.workers
-                                                   if worker.joined and not worker.waits and worker.process.poll() is None))
+                self.note(f"too late: {late}")
                 raise AssertionError("a worker has not left its round:\n" + "\n".join(self.log))
             self.poll()
             # One that has not joined yet cannot wait; it may do so meanwhile.
