@@ -112,8 +112,9 @@ void StoreLoop::run() {
       if (event.data.ptr == &listener_) {
         accept_clients();
       } else if (event.data.ptr == &inbox_) {
-        if (inbox_.is_stopping()) return;
+        // In this order: to take clients also takes the wake of a stop that comes meanwhile.
         serve_adopted();
+        if (inbox_.is_stopping()) return;
       } else {
         handle(*static_cast<ClientSlot*>(event.data.ptr), event.events);
       }
