@@ -77,6 +77,14 @@ std::vector<int> points_of(const std::filesystem::path& out, const std::string& 
   return steps;
 }
 
+/// Those of `steps` that are among `wanted`: a step that ends a second of a slow run has a point,
+/// too.
+std::vector<int> among(const std::vector<int>& wanted, std::vector<int> steps) {
+  std::erase_if(steps,
+                [&](int step) { return std::count(wanted.begin(), wanted.end(), step) == 0; });
+  return steps;
+}
+
 }  // namespace
 
 TEST_CASE("curves end with the last step of each start, which is there once") {
@@ -87,10 +95,11 @@ TEST_CASE("curves end with the last step of each start, which is there once") {
   for (const std::string last : {"5", "8", "8", "11"})
     train({.arguments = {"--data", data.path(), "--batch=8", "--shards=4", "--epochs=2",
                          "--max-steps=" + last, "--tensorboard", "--out", out}});
-  CHECK(points_of(out, "loss/train") == std::vector<int>{5, 8, 11});
-  CHECK(points_of(out, "learning_rate/train") == std::vector<int>{5, 8, 11});
-  CHECK(points_of(out, "loss/held-out") == std::vector<int>{5, 8, 11});
-  CHECK(steps_of(out, "interval") == std::vector<int>{5, 8, 11});
+  const std::vector<int> ends{5, 8, 11};
+  CHECK(among(ends, points_of(out, "loss/train")) == ends);
+  CHECK(among(ends, points_of(out, "learning_rate/train")) == ends);
+  CHECK(points_of(out, "loss/held-out") == ends);
+  CHECK(among(ends, steps_of(out, "interval")) == ends);
 }
 
 TEST_CASE("curves of a run that a signal ends have its last step, too") {
