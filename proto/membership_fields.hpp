@@ -11,6 +11,8 @@ inline constexpr Limits kRankOrNone = between(-1, kWorldSizeMax - 1);
 inline constexpr Limits kRank = between(0, kWorldSizeMax - 1);
 inline constexpr Limits kWorldSize = between(1, kWorldSizeMax);
 inline constexpr Limits kNodes = between(0, kNodesMax);
+inline constexpr Limits kLocalRanks{.most = static_cast<std::uint64_t>(kWorkersPerNodeMax) - 1,
+                                    .count_max = static_cast<std::size_t>(kWorkersPerNodeMax)};
 inline constexpr Limits kWorkersOfNode = list(static_cast<std::size_t>(kWorkersPerNodeMax));
 inline constexpr Limits kLastLines = list(kLastLinesMax, kLineBytesMax);
 inline constexpr Limits kStackLines = list(kStackLinesMax, kLineBytesMax);
@@ -138,6 +140,10 @@ inline constexpr auto kFields<PastRound> = std::tuple{
     field("restart_count", &PastRound::restart_count),
 };
 template <>
+inline constexpr auto kFields<KeptWorker> =
+    std::tuple{required("local_rank", &KeptWorker::local_rank, kLocalRank),
+               required("round", &KeptWorker::round), field("step", &KeptWorker::step)};
+template <>
 inline constexpr std::string_view kKind<Join> = "join";
 template <>
 inline constexpr auto kFields<Join> = std::tuple{
@@ -155,6 +161,7 @@ inline constexpr auto kFields<Join> = std::tuple{
     field("was_in", &Join::was_in),
     field("wants_report", &Join::wants_report),
     field("checks_first", &Join::checks_first),
+    field("kept", &Join::kept, kWorkersOfNode),
 };
 template <>
 inline constexpr auto kAgrees<Join> =
@@ -259,6 +266,10 @@ inline constexpr auto kFields<Round> = std::tuple{
     required("master_addr", &Round::master_addr),
     required("master_port", &Round::master_port),
     field("last_culprit", &Round::last_culprit),
+    field("keep", &Round::keep, kLocalRanks),
+    field("kept_workers", &Round::kept_workers),
+    field("source_rank", &Round::source_rank, kRank),
+    field("source_step", &Round::source_step),
 };
 template <>
 inline constexpr std::string_view kKind<RestartPlanned> = "restart_planned";
@@ -313,7 +324,7 @@ template <>
 inline constexpr auto kFields<Stop> = std::tuple{
     required("round", &Stop::round),    field("reason", &Stop::reason, kText),
     field("final", &Stop::final),       field("kill", &Stop::kill),
-    field("may_save", &Stop::may_save),
+    field("may_save", &Stop::may_save), field("keep", &Stop::keep),
 };
 template <>
 inline constexpr auto kFields<Suspect> = std::tuple{

@@ -95,6 +95,15 @@ struct PastRound {
   RoundNumber number = 0;
   int restart_count = 0;
 };
+/// A worker that has left its round and waits for the next one, with its process and its memory.
+struct KeptWorker {
+  int local_rank = 0;
+  RoundNumber round = 0;  ///< that it has left
+  /// Its state is that after so many steps; none: it has no state, and gets another worker's.
+  std::optional<std::uint64_t> step = std::nullopt;
+
+  friend bool operator==(const KeptWorker&, const KeptWorker&) = default;
+};
 /// "I am ready to take part in the next round with so many workers; a store for it would listen
 /// here."
 struct Join {
@@ -110,8 +119,9 @@ struct Join {
   int store_clients_max = 0;  ///< for which that store has descriptors; 0: not said
   JobSettings settings;       ///< as this node's user gave them
   std::optional<PastRound> was_in;
-  bool wants_report = false;  ///< it writes the job's report to a file
-  bool checks_first = false;  ///< it takes part only after a Check that it passed
+  bool wants_report = false;          ///< it writes the job's report to a file
+  bool checks_first = false;          ///< it takes part only after a Check that it passed
+  std::vector<KeptWorker> kept = {};  ///< by local rank
 };
 /// Every worker of the round has been exec'd.
 struct Started {
@@ -239,6 +249,12 @@ struct Round {
   std::uint16_t master_port = 0;
   /// The worker that failed the round before, if one did; without last lines and stacks.
   std::optional<FailedWorker> last_culprit = std::nullopt;
+  /// Local ranks of this node whose workers of the last round go on, with their memory; all others
+  /// are started.
+  std::vector<int> keep = {};
+  int kept_workers = 0;  ///< on all nodes; 0: `source_rank` and `source_step` say nothing
+  int source_rank = 0;   ///< of the kept worker with the newest state, which all others get
+  std::uint64_t source_step = 0;  ///< after so many steps it is
 };
 /// A failed round is tried again, though not at once: the next one forms after `delay`.
 struct RestartPlanned {
@@ -300,6 +316,8 @@ struct Stop {
   /// By SIGKILL, without a grace period: they may not write anything any more.
   bool kill = false;
   bool may_save = false;  ///< nothing has failed: they may save their state first
+  /// Workers that can take part in another round are interrupted and kept, not ended.
+  bool keep = false;
 };
 /// A worker that neither failed nor ended while all that failed had timed out waiting, or while a
 /// signal held it.

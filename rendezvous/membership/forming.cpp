@@ -38,6 +38,44 @@ void warn_store_room(const Roster::Entry& server, int world_size, MembershipActi
   actions.send(server.first, proto::Remark{std::move(line)});
 }
 
+/// The worker with the newest state, which all others get: it has done the most steps, and among
+/// equals it has the lowest rank.
+struct Source {
+  int rank = 0;
+  std::uint64_t step = 0;
+};
+
+/// Workers that go on in another round, and the source of their state.
+class Keeping {
+ public:
+  /// The local ranks of a node, which still has its seat of the round before, that have left that
+  /// round. Nodes come in the order of their ranks. One that had no part in that round has older
+  /// workers, if any.
+  [[nodiscard]] std::vector<int> take(const Member& member, int first_rank,
+                                      proto::RoundNumber number) {
+    std::vector<int> local_ranks;
+    if (!member.seat) return local_ranks;
+    for (const proto::KeptWorker& worker : member.node.kept) {
+      if (worker.round + 1 != number) continue;
+      // A list in another order, or beyond the node's workers, is no list of ours.
+      if (!local_ranks.empty() && worker.local_rank <= local_ranks.back()) continue;
+      if (worker.local_rank >= member.node.local_world_size) continue;
+      local_ranks.push_back(worker.local_rank);
+      const int rank = first_rank + worker.local_rank;
+      if (worker.step && (!source_ || *worker.step > source_->step)) source_ = {rank, *worker.step};
+    }
+    workers_ += static_cast<int>(local_ranks.size());
+    return local_ranks;
+  }
+  /// None: no worker has a state that the others could get, so all of them are started.
+  [[nodiscard]] const std::optional<Source>& source() const { return source_; }
+  [[nodiscard]] int workers() const { return workers_; }
+
+ private:
+  std::optional<Source> source_;
+  int workers_ = 0;
+};
+
 }  // namespace
 
 void Forming::enter(JobFacts& job, Context& context) {
@@ -190,12 +228,14 @@ void Forming::form(JobFacts& job, Context& context) {
   job.round.master_port = first.store_port;
   job.round.last_culprit = culprit;
   std::map<std::string, int> role_ranks;
+  Keeping keeping;
   Seat seat;
   for (Roster::Entry* entry : nodes) {
     Member& member = entry->second;
     int& role_rank = role_ranks[member.node.role];
     seat.first_role_rank = role_rank;
     seat.role_world_size = role_sizes[member.node.role];
+    seat.keep = keeping.take(member, seat.first_rank, job.round.number);
     member.seat = seat;
     member.stepped_back = 0;
     job.roster.set_phase(member, Phase::active);
@@ -203,8 +243,15 @@ void Forming::form(JobFacts& job, Context& context) {
     role_rank += member.node.local_world_size;
     ++seat.group_rank;
   }
+  if (const auto& source = keeping.source()) {
+    job.round.kept_workers = keeping.workers();
+    job.round.source_rank = source->rank;
+    job.round.source_step = source->step;
+  }
   for (Roster::Entry& entry : job.roster.members()) {
     Member& member = entry.second;
+    member.node.kept.clear();
+    if (!keeping.source() && member.seat) member.seat->keep.clear();
     if (member.phase == Phase::active) {
       context.actions.send(entry.first, job.round_for(*member.seat));
     } else {

@@ -245,6 +245,7 @@ proto::Round JobFacts::round_for(const Seat& seat) const {
   own.first_rank = seat.first_rank;
   own.first_role_rank = seat.first_role_rank;
   own.role_world_size = seat.role_world_size;
+  own.keep = seat.keep;
   return own;
 }
 

@@ -32,6 +32,7 @@ struct Node {
   std::string store_addr;
   int store_clients_max = 0;
   bool checks_first = false;
+  std::vector<proto::KeptWorker> kept = {};
 };
 
 /// A node's own numbers in a round.
@@ -40,6 +41,7 @@ struct Seat {
   int first_rank = 0;
   int first_role_rank = 0;
   int role_world_size = 1;
+  std::vector<int> keep = {};  ///< local ranks of workers that go on from the round before
 };
 
 /// What a snapshot has of a node.

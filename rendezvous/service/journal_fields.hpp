@@ -114,6 +114,7 @@ inline constexpr auto kFields<rdzv::Node> = std::tuple{
     field("store_addr", &rdzv::Node::store_addr),
     field("store_clients_max", &rdzv::Node::store_clients_max),
     field("checks_first", &rdzv::Node::checks_first),
+    field("kept", &rdzv::Node::kept, kWorkersOfNode),
 };
 template <>
 inline constexpr auto kFields<rdzv::Seat> = std::tuple{
@@ -121,6 +122,7 @@ inline constexpr auto kFields<rdzv::Seat> = std::tuple{
     field("first_rank", &rdzv::Seat::first_rank, kRank),
     field("first_role_rank", &rdzv::Seat::first_role_rank, kRank),
     field("role_world_size", &rdzv::Seat::role_world_size, kWorldSize),
+    field("keep", &rdzv::Seat::keep, kLocalRanks),
 };
 template <>
 inline constexpr auto kFields<rdzv::NodeSnapshot> = std::tuple{
