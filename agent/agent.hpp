@@ -32,6 +32,7 @@ struct RoundSummary {
   std::optional<proto::FailedWorker> culprit = std::nullopt;
   /// Where it failed and its workers said theirs.
   std::optional<std::uint64_t> furthest_step = std::nullopt;
+  int kept_workers = 0;  ///< that went on in it from the round before
 };
 
 /// The log files of one worker; empty: the stream has none.
@@ -44,8 +45,11 @@ struct WorkerLogs {
 struct LastRound {
   proto::RoundNumber number = 0;
   std::chrono::system_clock::time_point started;
-  std::chrono::nanoseconds began_after{0};  ///< since the first round of this node did
-  int first_rank = 0;                       ///< of this node
+  /// What the rounds before it may have done in vain, on this node: all of those before the last
+  /// one that began anew, and the time between those in which workers went on.
+  std::chrono::nanoseconds lost_at_most{0};
+  int rounds_without_loss = 0;  ///< since then: of those, a step at most was done in vain
+  int first_rank = 0;           ///< of this node
   int nodes = 1;
   int world_size = 0;                 ///< 0: there was no round
   std::string store_addr;             ///< of its workers

@@ -47,7 +47,7 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
   launcher::RankZeroEnvironment environment =
-      agent::worker_environment(plan.agent, round, 0, "", inherited);
+      agent::worker_environment(plan.agent, round, round, 0, "", inherited);
   environment.emplace_back(proto::env::kJobSocket, "");  // its name is known at the start
   return environment;
 }

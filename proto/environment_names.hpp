@@ -35,6 +35,8 @@ inline constexpr const char* kPythonBreakpoint = "PYTHONBREAKPOINT";
 
 inline constexpr const char* kRound = "DDPRUN_ROUND";  ///< number of the round, from 0
 inline constexpr const char* kEpoch = "DDPRUN_EPOCH";  ///< rounds are numbered within it
+/// Rank of the worker whose state all others get; set if workers of the last round go on.
+inline constexpr const char* kSourceRank = "DDPRUN_SOURCE_RANK";
 /// World size with all nodes that may join; set if the number of nodes may change.
 inline constexpr const char* kMaxWorldSize = "DDPRUN_MAX_WORLD_SIZE";
 /// Abstract socket of the agent: `@ddprun/UID/RUNID`.

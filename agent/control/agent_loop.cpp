@@ -33,6 +33,12 @@ std::vector<int> wanted_signals(const AgentConfig& config) {
   return signals;
 }
 
+/// Also those that wait for a round.
+void signal_all(const std::vector<WorkerRecord>& workers, int signal) {
+  for (const WorkerRecord& worker : workers)
+    if (worker.running()) kill(-worker.pid, signal);
+}
+
 /// Whether one would take what is typed for the shell: after Ctrl-Z and `bg`.
 bool waits_for_terminal(const AgentConfig& config, const std::vector<WorkerRecord>& workers) {
   for (std::size_t i = 0; i < workers.size(); ++i) {
@@ -87,6 +93,7 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                {[this](const warden::SignalRecord& record) { on_signal(record); },
                 [this] { on_child(); }, [this] { die_with_warden(); },
                 [this](const machine::Ancestor& ended) { on_scheduler_end(ended); }}),
+      local_{{context_, machine(), [this](NodeEvent event) { handle(std::move(event)); }}},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});
@@ -94,9 +101,13 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       descendants_(context_, link_.cgroup(),
                    {[this](const std::string& line) { output_.notice(line); },
                     [this](pid_t pid) {
-                      if (!launch_.child_ended(pid)) shared_memory_.note_end(pid);
+                      if (launch_.child_ended(pid)) return;
+                      shared_memory_.note_end(pid);
+                      local_.workers.note_reaped(pid);
                     },
-                    [this] { return launch_.importer(); }}),
+                    [this] {
+                      return machine::KeptProcesses{launch_.importer(), local_.workers.sessions()};
+                    }}),
       watches_(context_, config, user, machine(), descendants_,
                {[this](const std::string& line) { output_.notice(line); },
                 [this](FoundHang found) { handle(std::move(found)); },
@@ -154,10 +165,12 @@ const AgentResult& Agent::run() {
   output_.take_log();
   if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
-  auto socket = JobSocket::open(context_, config_.run_id,
-                                [this] { return job_status(config_.run_id, machine()); });
+  auto socket = JobSocket::open(
+      context_, config_.run_id,
+      {[this] { return job_status(config_.run_id, machine()); },
+       [this](ElasticWorkers::Greeted greeted) { local_.workers.take(std::move(greeted)); }});
   if (socket) {
-    socket_.emplace(std::move(*socket));
+    local_.socket.emplace(std::move(*socket));
   } else {
     spdlog::info("no job socket: {}", socket.error().message());
   }
@@ -170,7 +183,7 @@ const AgentResult& Agent::run() {
   }
   // Behind the first round: its workers come first.
   asio::post(context_, [this] {
-    if (socket_) socket_->start();
+    if (local_.socket) local_.socket->start();
   });
   context_.run();
   return result_;
@@ -185,7 +198,7 @@ void Agent::on_signal(const warden::SignalRecord& record) {
   if (record.signal == SIGWINCH) output_.resize();  // before the workers look
   if (record.signal == SIGWINCH ||
       std::find(forward.begin(), forward.end(), record.signal) != forward.end()) {
-    signal_workers(record.signal);
+    signal_all(workers(), record.signal);
   } else if (output_.waits_for_reader()) {
     if (record.signal == SIGTSTP) {
       link_.workers_paused();
@@ -221,7 +234,7 @@ void Agent::obey(NodeAction& any) {
       [this](const AwaitGpus&) { checks_.gpu_wait->start(); },
       [this](Send& action) { send(std::move(action.message)); },
       [this](const Notice& action) { output_.notice(action.line); },
-      [this](const StartWorkers&) { start_workers(); },
+      [this](const StartWorkers& action) { start_workers(action); },
       [this](const SignalWorkers& action) { signal_workers(action.signal); },
       [this](const StopWorkers& action) { stop_workers(action); },
       [this](const StopWatching&) { watches_.end_round(); },
@@ -240,7 +253,7 @@ void Agent::obey(NodeAction& any) {
       },
       [this](const ReadOutput&) {
         end_round();
-        output_.when_ended([this] { handle(OutputRead{}); });
+        output_.when_ended(local_.workers.streams(), [this] { handle(OutputRead{}); });
       },
       [this](const ReportRound&) { report_round(); },
       [this](const EndWithin& action) { link_.ends_within(action.limit); },
@@ -264,14 +277,14 @@ void Agent::send(proto::AgentMessage message) {
 
 /// The workers first; the warden, which the shell looks at, when they are.
 void Agent::pause() {
-  signal_workers(SIGSTOP);
+  signal_all(workers(), SIGSTOP);
   watches_.pause();
   output_.pause();
   link_.workers_paused();
 }
 
 void Agent::resume(const ResumeJob& action) {
-  if (action.workers) signal_workers(SIGCONT);
+  if (action.workers) signal_all(workers(), SIGCONT);
   watches_.resume();
   output_.resume();
 }

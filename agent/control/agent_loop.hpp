@@ -19,6 +19,7 @@
 #include "agent/agent.hpp"
 #include "agent/control/chaos_strikes.hpp"
 #include "agent/control/descendants.hpp"
+#include "agent/control/elastic_workers.hpp"
 #include "agent/control/job_output.hpp"
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
@@ -53,10 +54,21 @@ struct RoundHandles {
   };
   std::deque<SeenExit> seen_exits;
 
+  /// Takes what the round before holds for a worker that goes on.
+  void take_over(RoundHandles& before, std::size_t local_rank);
   /// `ended` is called once when the worker has ended. Without a pidfd, or where it can't be
   /// watched, SIGCHLD tells.
   void watch(asio::io_context& context, std::size_t local_rank, UniqueFd pidfd,
              std::function<void()> ended);
+};
+
+/// What connects to this agent on its own machine.
+struct LocalConnections {
+  /// Empty: there is none.
+  [[nodiscard]] std::string socket_name() const { return socket ? socket->name() : ""; }
+
+  ElasticWorkers workers;
+  std::optional<JobSocket> socket = std::nullopt;  ///< none: the system has refused it
 };
 
 /// Gives the node's machine its events one after the other, and its actions to the shell.
@@ -118,8 +130,8 @@ class Agent {
   void obey(NodeAction& any);
   void prepare();
   void send(proto::AgentMessage message);
-  void start_workers();
-  void take_workers(std::vector<LaunchedWorker> workers);
+  void start_workers(const StartWorkers& action);
+  void take_workers(const std::vector<int>& local_ranks, std::vector<LaunchedWorker> workers);
   void signal_workers(int signal);
   void stop_workers(const StopWorkers& action);
   void pause();
@@ -146,7 +158,7 @@ class Agent {
   WorkerLaunch launch_;
   JobSignals signals_;
   NodeChecks checks_;
-  std::optional<JobSocket> socket_;
+  LocalConnections local_;
   std::optional<ChaosStrikes> chaos_;  // none: nothing is broken on purpose
 
   OpenFiles open_files_;

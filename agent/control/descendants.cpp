@@ -37,14 +37,12 @@ void in_turns(boost::asio::io_context& context, std::function<bool()> turn) {
 }
 
 void Descendants::find(std::function<void(Processes)> found) {
-  in_turns(
-      context_, [this, walk = std::make_shared<machine::ProcessWalk>(), found = std::move(found)] {
-        if (!walk->go_on(Clock::now() + kWalkTurn)) return false;
-        Processes all = walk->take_descendants();
-        std::erase_if(all, [this](const auto& process) { return process.pid == events_.kept(); });
-        found(std::move(all));
-        return true;
-      });
+  in_turns(context_,
+           [this, walk = std::make_shared<machine::ProcessWalk>(), found = std::move(found)] {
+             if (!walk->go_on(Clock::now() + kWalkTurn)) return false;
+             found(events_.kept().others_of(walk->take_descendants()));
+             return true;
+           });
 }
 
 void Descendants::terminate(Clock::duration patience, std::function<bool()> is_wanted) {
@@ -94,7 +92,8 @@ void Descendants::kill_now(proto::RoundNumber round, Clock::duration limit) {
 void Descendants::begin_kill(proto::RoundNumber round, Clock::duration limit) {
   ++kill_number_;
   const auto now = Clock::now();
-  if (cgroup_ != nullptr) cgroup_->kill();
+  const machine::KeptProcesses kept = events_.kept();
+  if (cgroup_ != nullptr && kept.sessions.empty()) cgroup_->kill();
   if (kill_) note_reaped(kill_->killer.reaped());  // its turns end now
   kill_.emplace(Kill{machine::ChildrenKiller(
                          now + limit,
@@ -102,7 +101,7 @@ void Descendants::begin_kill(proto::RoundNumber round, Clock::duration limit) {
                            spdlog::info("round={} left behind: {}: SIGKILL", round,
                                         machine::name_of(process));
                          },
-                         machine::signal_process, events_.kept()),
+                         machine::signal_process, kept),
                      now + limit, now + kSayStuckAfter});
 }
 
@@ -129,8 +128,9 @@ bool Descendants::go_on(Clock::duration limit) {
 }
 
 Descendants::Processes Descendants::kill_silently(Clock::duration limit) {
-  if (cgroup_ != nullptr) cgroup_->kill();
-  machine::ChildrenKiller killer(Clock::now() + limit, {}, machine::signal_process, events_.kept());
+  const machine::KeptProcesses kept = events_.kept();
+  if (cgroup_ != nullptr && kept.sessions.empty()) cgroup_->kill();
+  machine::ChildrenKiller killer(Clock::now() + limit, {}, machine::signal_process, kept);
   killer.go_on(Clock::time_point::max());
   note_reaped(killer.reaped());
   return killer.left();
@@ -145,7 +145,7 @@ void Descendants::send_kill() {
   for (int looks = 0; std::exchange(is_new, false) && looks < kFenceLooksMax; ++looks) {
     for (const machine::ProcessEntry& process : machine::live_descendants()) {
       const std::pair identity(process.pid, process.start_time);
-      if (process.pid == events_.kept() || sent.contains(identity) ||
+      if (process.pid == events_.kept().alone || sent.contains(identity) ||
           !machine::signal_process(process, SIGKILL))
         continue;
       sent.insert(identity);

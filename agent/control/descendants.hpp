@@ -33,7 +33,7 @@ class Descendants {
   struct Events {
     std::function<void(const std::string& line)> notice;  ///< a line for the user
     std::function<void(pid_t)> reaped;                    ///< one has ended
-    std::function<pid_t()> kept;  ///< one that is no worker's, and stays; -1: none
+    std::function<machine::KeptProcesses()> kept;
   };
 
   /// `cgroup`: the workers', borrowed; null: they have none.

@@ -44,7 +44,8 @@ void describe_culprit_output(AgentResult& result, const AgentConfig& config, int
                                              (result.last_round.nodes == 1 && !shows_out_lines));
   result.culprit.last_lines_seen =
       may_be_above && output != nullptr &&
-      output->last_lines_in_sight(result.last_round.number, local_rank);
+      output->last_lines_in_sight(
+          result.last_round.workers[static_cast<std::size_t>(local_rank)].start.number, local_rank);
   if (static_cast<std::size_t>(local_rank) < result.last_round.logs.size())
     result.culprit.log =
         log_with_text(result.last_round.logs[static_cast<std::size_t>(local_rank)]);
@@ -66,14 +67,28 @@ LastRound last_round_of(const AgentConfig& config, const NodeRound& round, const
   for (std::size_t i = 0; i < config.workers.size(); ++i) {
     const auto file = [&](const StreamSettings& stream, bool standard_error) {
       const bool logged = stream.to_file || stream.mode == StreamMode::file;
-      return logged ? stream_file(config.log_folder, round.round.restart_count, static_cast<int>(i),
-                                  standard_error)
+      return logged ? stream_file(config.log_folder, last.workers[i].start.restart_count,
+                                  static_cast<int>(i), standard_error)
                     : std::string();
     };
     last.logs.push_back({file(config.workers[i].standard_output, false),
                          file(config.workers[i].standard_error, true)});
   }
   return last;
+}
+
+void note_losses(AgentResult& result) {
+  LastRound& last = result.last_round;
+  const auto& rounds = result.rounds;
+  for (std::size_t i = 1; i < rounds.size(); ++i) {
+    if (rounds[i].kept_workers > 0) {
+      last.lost_at_most += rounds[i].started - (rounds[i - 1].started + rounds[i - 1].lasted);
+      ++last.rounds_without_loss;
+    } else {
+      last.lost_at_most = rounds[i].started - rounds.front().started;
+      last.rounds_without_loss = 0;
+    }
+  }
 }
 
 /// After it the warden ends us, unless it is told again that there is still something to do.
@@ -90,6 +105,7 @@ void add_summary(AgentResult& result, const NodeRound& round, const JobStart& st
   summary.started = start.wall_time_of(round.started_at);
   summary.lasted = Clock::now() - round.started_at;
   summary.end = round.stop ? round.stop->reason : "";
+  summary.kept_workers = round.round.kept_workers;
   // A job that is restarted for weeks must not grow.
   if (result.rounds.size() == kFirstRoundsKept + kLastRoundsKept) {
     result.rounds.erase(result.rounds.begin() + kFirstRoundsKept);
@@ -112,8 +128,7 @@ void Agent::end_job(EndJob& action) {
     shared_memory_.end_round(workers());
     if (action.round_open) add_summary(result_, *machine().round(), start_);
     result_.last_round = last_round_of(config_, *machine().round(), start_);
-    if (!result_.rounds.empty())
-      result_.last_round.began_after = result_.last_round.started - result_.rounds.front().started;
+    note_losses(result_);
     result_.last_round.newer_store_clients = store_.has_newer_clients();
   }
   while (!shared_memory_.remove_next()) link_.ends_within(end_limit(config_));

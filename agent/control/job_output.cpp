@@ -150,8 +150,9 @@ std::string JobOutput::prepare() {
   return "cannot read the workers' output: too few open files; raise the limit (ulimit -n)";
 }
 
-std::string JobOutput::watch(std::vector<OutputSource> sources) {
+std::string JobOutput::watch(std::vector<OutputSource> sources, bool any_goes_on) {
   wait_left_ = kWaitLimit;
+  if (any_goes_on) quiet_streams_.hand_over();
   if (sources.empty()) return "";
   const ErrorCode refused = quiet_streams_.watch(std::move(sources));
   return refused ? why_not_read(refused) : "";
@@ -220,10 +221,10 @@ std::string JobOutput::last_message(proto::RoundNumber round, int local_rank) co
   return output_ ? output_->signs(round, local_rank).message() : "";
 }
 
-void JobOutput::when_ended(std::function<void()> then) {
+void JobOutput::when_ended(KeptWorkers kept, std::function<void()> then) {
   if (!output_) return then();
   quiet_streams_.look();
-  output_->begin_drain();  // in vain where an escaped process has a pipe
+  output_->begin_drain(std::move(kept));  // in vain where an escaped process has a pipe
   ending_ = Ending{std::move(then)};
   ending_limit_.follow(Clock::now() + kLastWordsLimit);
   go_on_ending(false);

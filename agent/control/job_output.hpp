@@ -66,8 +66,9 @@ class JobOutput {
   /// Before the first worker, so that no descriptor is missing in the middle; the thread starts
   /// after them. Empty, or why the job can't be run.
   std::string prepare();
-  /// The workers of a round have been started. Empty, or why their streams cannot be read.
-  std::string watch(std::vector<OutputSource> sources);
+  /// The workers of a round have been started, and `any_goes_on` from the round before. Empty, or
+  /// why their streams cannot be read.
+  std::string watch(std::vector<OutputSource> sources, bool any_goes_on = false);
 
   /// A line on stderr.
   void say(const std::string& line);
@@ -87,10 +88,10 @@ class JobOutput {
   void when_read(std::function<void()> then);
   /// Its last words.
   [[nodiscard]] std::string last_message(proto::RoundNumber round, int local_rank) const;
-  /// All workers have ended. `then` is called when what they wrote has been read: at once or from
-  /// the context. A stream that an escaped process holds open is waited for 200 ms, a thread that
-  /// is short of processor time 2 s.
-  void when_ended(std::function<void()> then);
+  /// All workers have ended but `kept`. `then` is called when what they wrote has been read: at
+  /// once or from the context. A stream that an escaped process holds open is waited for 200 ms, a
+  /// thread that is short of processor time 2 s.
+  void when_ended(KeptWorkers kept, std::function<void()> then);
   /// The job is over: writes the rest. A reader of ours that is slow, and not stuck, is waited for
   /// unless the job was cancelled; meanwhile the context runs, and `still_ending` is called.
   void end(bool cancelled, const std::function<void()>& still_ending);

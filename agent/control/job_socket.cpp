@@ -31,15 +31,17 @@ constexpr std::chrono::seconds kIdleLimit{60};  // a connection that says nothin
 constexpr int kConnectionsMax = 64;
 constexpr std::chrono::milliseconds kNoDescriptorsRest{200};
 
-proto::Hello our_hello() { return {"job", kProtocolVersionMin, kProtocolVersionMax, {"status"}}; }
+proto::Hello our_hello() {
+  return {"job", kProtocolVersionMin, kProtocolVersionMax, {"status", "elastic"}};
+}
 
 // One connection: hello, then requests, each answered in turn.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Stream::socket socket, JobSocket::Answer answer, std::shared_ptr<int> open)
+  Session(Stream::socket socket, const JobSocket::Events& events, std::shared_ptr<int> open)
       : socket_(std::move(socket)),
         idle_(socket_.get_executor()),
-        answer_(std::move(answer)),
+        events_(events),
         open_(std::move(open)) {
     ++*open_;
   }
@@ -68,8 +70,12 @@ class Session : public std::enable_shared_from_this<Session> {
       auto frame = parser_.next();
       if (!frame) return;
       if (!*frame) break;
+      if (greeted_ && WorkerMessage::is_one(**frame)) {
+        return events_.worker(
+            {std::move(socket_), std::move(parser_), std::move(**frame), std::move(replies)});
+      }
       if (greeted_) {
-        replies += proto::encode_frame(answer_());
+        replies += proto::encode_frame(events_.answer());
         continue;
       }
       const auto hello = proto::decode_hello(**frame);
@@ -87,7 +93,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Stream::socket socket_;
   asio::steady_timer idle_;
-  JobSocket::Answer answer_;
+  const JobSocket::Events events_;
   std::shared_ptr<int> open_;
   proto::FrameParser parser_;
   std::array<char, 4096> buffer_{};
@@ -124,8 +130,8 @@ std::string job_status(const std::string& run_id, const NodeMachine& machine) {
 
 class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& context, Answer answer)
-      : acceptor_(context), later_(context), answer_(std::move(answer)) {}
+  Impl(asio::io_context& context, Events events)
+      : acceptor_(context), later_(context), events_(std::move(events)) {}
 
   ErrorCode bind(const std::string& name) {
     ErrorCode ec;
@@ -140,7 +146,7 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
     acceptor_.async_accept([self = shared_from_this()](ErrorCode ec, Stream::socket socket) {
       if (ec == asio::error::operation_aborted) return;
       if (!ec && *self->open_ < kConnectionsMax && same_user(socket)) {
-        std::make_shared<Session>(std::move(socket), self->answer_, self->open_)->read();
+        std::make_shared<Session>(std::move(socket), self->events_, self->open_)->read();
       }
       if (no_descriptor(ec)) return self->accept_later(ec);
       self->accept();
@@ -169,15 +175,15 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
  private:
   Stream::acceptor acceptor_;
   asio::steady_timer later_;
-  Answer answer_;
+  const Events events_;
   std::string name_;
   bool is_warned_ = false;
   std::shared_ptr<int> open_ = std::make_shared<int>(0);
 };
 
 Result<JobSocket> JobSocket::open(asio::io_context& context, const std::string& run_id,
-                                  Answer answer) {
-  auto impl = std::make_shared<Impl>(context, std::move(answer));
+                                  Events events) {
+  auto impl = std::make_shared<Impl>(context, std::move(events));
   const std::string name = fmt::format("ddprun/{}/{}", getuid(), run_id.substr(0, 64));
   ErrorCode ec = impl->bind(name);
   if (ec == asio::error::address_in_use) ec = impl->bind(fmt::format("{}.{}", name, getpid()));

@@ -1,5 +1,6 @@
 // The job's abstract Unix socket: where ddpctl and workers find the agent. Speaks the versioned
-// hello of proto/frame.hpp.
+// hello of proto/frame.hpp. A worker that can take part in another round has its own messages after
+// that (elastic_workers.hpp).
 #pragma once
 
 #include <functional>
@@ -8,6 +9,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "agent/control/elastic_workers.hpp"
 #include "agent/node/node_machine.hpp"
 #include "base/result.hpp"
 
@@ -18,14 +20,16 @@ std::string job_status(const std::string& run_id, const NodeMachine& machine);
 
 class JobSocket {
  public:
-  /// The answer to every request, one JSON object.
-  using Answer = std::function<std::string()>;
+  struct Events {
+    std::function<std::string()> answer;  ///< to every request, one JSON object
+    std::function<void(ElasticWorkers::Greeted)> worker;
+  };
 
   /// Binds `@ddprun/UID/RUNID`; where another job of the same run id lives,
   /// `@ddprun/UID/RUNID.PID`. Connections of other users (root excepted) are closed. Errors: the
   /// system's.
   static Result<JobSocket> open(boost::asio::io_context& context, const std::string& run_id,
-                                Answer answer);
+                                Events events);
 
   JobSocket(JobSocket&&) noexcept;
   ~JobSocket();

@@ -15,6 +15,7 @@
 #include "agent/evidence/error_file.hpp"
 #include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
+#include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::agent {
 
@@ -31,6 +32,17 @@ std::vector<proto::EndedWorker> ended_well(const NodeRound& round) {
   return ended;
 }
 
+/// Workers that have lost another one, and left the round for it: its victims.
+void add_leavers(proto::Stopped& stopped, const NodeRound& round) {
+  for (const int local_rank : round.leavers) {
+    if (!round.group.workers()[static_cast<std::size_t>(local_rank)].waits()) continue;
+    proto::WorkerFailed failed = round.failure_of_leaver(local_rank, round.stopped_at.value());
+    proto::WorkerFailure failure = rdzv::without_evidence(failed);
+    failure.evidence.victim_phrase = "lost another worker";
+    stopped.failures.push_back(std::move(failure));
+  }
+}
+
 /// Adds workers that did nothing but obey, and the stacks of those that were suspected meanwhile.
 void add_still_running(proto::Stopped& stopped, const NodeRound& round, const ProgressPages& pages,
                        const std::map<int, std::vector<std::string>>& stacks) {
@@ -45,7 +57,7 @@ void add_still_running(proto::Stopped& stopped, const NodeRound& round, const Pr
       if (taken != stacks.end() && failure->stacks.empty()) failure->stacks = taken->second;
       continue;
     }
-    if (!workers[i].stopped_by_us) continue;
+    if (!workers[i].stopped_by_us && !workers[i].waits()) continue;
     proto::RunningWorker running{local_rank, workers[i].pid, std::nullopt, {}};
     if (pages[i]) running.progress = {pages[i]->step, pages[i]->phase};
     if (taken != stacks.end()) running.stacks = taken->second;
@@ -64,11 +76,13 @@ void add_end(proto::SlowestWorker& slowest, const NodeRound& round) {
 }
 
 /// By local rank. The round's own files are about to be removed.
-std::map<int, std::string> error_files_of(const AgentConfig& config, const proto::Round& round,
+std::map<int, std::string> error_files_of(const AgentConfig& config,
+                                          const std::vector<WorkerRecord>& workers,
                                           const std::vector<proto::WorkerFailure>& failures) {
   std::map<int, std::string> files;
   for (const proto::WorkerFailure& failure : failures) {
-    auto file = read_error_file(error_file(config, round, failure.local_rank));
+    const WorkerRecord& worker = workers[static_cast<std::size_t>(failure.local_rank)];
+    auto file = read_error_file(error_file(config, worker.start, failure.local_rank));
     if (file && file->problem.empty()) files[failure.local_rank] = std::move(file->text);
   }
   return files;
@@ -88,7 +102,7 @@ void Agent::report_round() {
   end_round();
   const NodeRound& round = *machine().round();
   proto::Stopped stopped = gather_evidence();
-  remove_round_files(config_, round.round);
+  remove_worker_files(config_, workers());
   stopped.losses = {output_.dropped_bytes(), descendants_.unkillable()};
   if (config_.rendezvous) stopped.slowest = watches_.take_slowest();
   if (stopped.slowest) add_end(*stopped.slowest, round);
@@ -105,19 +119,20 @@ proto::Stopped Agent::gather_evidence() {
   proto::Stopped stopped;
   stopped.round = round.round.number;
   stopped.ended = ended_well(round);
-  if (!round.has_failures()) return stopped;
+  if (!round.has_failures() && round.leavers.empty()) return stopped;
   result_.output.full_disk = disk_shortage(config_.log_folder);
   const bool memory_kill = watches_.take_memory_kill();
-  const auto pages = read_progress_pages(config_, round.round);
+  const auto pages = read_progress_pages(config_, workers());
   stopped.furthest_step = furthest_step(pages);
   stopped.failures =
       failures_of({config_, round.round, workers(), round.started_at, handles_->wall_started_at,
                    round.stopped_at, round.stop_signal, memory_kill, output_.of_workers(), pages,
                    round.hang ? &*round.hang : nullptr});
+  add_leavers(stopped, round);
   if (!stopped.failures.empty()) stopped.program = config_.report.program;
   add_still_running(stopped, round, pages, watches_.stacks());
   if (config_.report.keep_error_files)
-    result_.error_files = error_files_of(config_, round.round, stopped.failures);
+    result_.error_files = error_files_of(config_, workers(), stopped.failures);
   return stopped;
 }
 

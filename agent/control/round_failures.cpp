@@ -48,17 +48,18 @@ Clock::time_point written_at(const std::string& file, const EndedRound& ended, i
 
 LastOutput last_output(const EndedRound& ended, int local_rank) {
   LastOutput output;
+  const StartRound& start = ended.workers[static_cast<std::size_t>(local_rank)].start;
   const StreamMode mode =
       ended.config.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
   if (mode == StreamMode::file) {
     const std::string file =
-        stream_file(ended.config.log_folder, ended.round.restart_count, local_rank, true);
+        stream_file(ended.config.log_folder, start.restart_count, local_rank, true);
     output.lines = last_lines_of(file, kTailLines, kTailLineBytesMax);
     const auto at = written_at(file, ended, local_rank);
     for (const std::string& line : output.lines) output.signs.line(line, [at] { return at; });
   } else if (ended.output != nullptr) {
-    output.lines = ended.output->last_lines(ended.round.number, local_rank);
-    output.signs = ended.output->signs(ended.round.number, local_rank);
+    output.lines = ended.output->last_lines(start.number, local_rank);
+    output.signs = ended.output->signs(start.number, local_rank);
   }
   return output;
 }
@@ -70,9 +71,9 @@ bool went_on(const std::optional<ProgressPage>& page, Clock::time_point exceptio
 }
 
 /// Files of attempts that several rounds share may be an earlier round's.
-bool has_files_of_its_own(const EndedRound& ended) {
+bool has_files_of_its_own(const EndedRound& ended, const StartRound& start) {
   return ended.config.log_folder.empty() ||
-         ended.round.number == static_cast<proto::RoundNumber>(ended.round.restart_count);
+         start.number == static_cast<proto::RoundNumber>(start.restart_count);
 }
 
 std::chrono::nanoseconds hung_at(const FoundHang& found, Clock::time_point round_started_at) {
@@ -82,10 +83,12 @@ std::chrono::nanoseconds hung_at(const FoundHang& found, Clock::time_point round
 
 }  // namespace
 
-ProgressPages read_progress_pages(const AgentConfig& config, const proto::Round& round) {
-  ProgressPages pages(config.workers.size());
+ProgressPages read_progress_pages(const AgentConfig& config,
+                                  const std::vector<WorkerRecord>& workers) {
+  ProgressPages pages(workers.size());
   for (std::size_t i = 0; i < pages.size(); ++i)
-    pages[i] = read_progress_page(progress_file(config, round, static_cast<int>(i))).page;
+    pages[i] =
+        read_progress_page(progress_file(config, workers[i].start, static_cast<int>(i))).page;
   return pages;
 }
 
@@ -119,9 +122,9 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
       seen.exception_certain = output.signs.certain();
       seen.exception_in_output = output.signs.has_stdout();
     }
-    const auto file = read_error_file(error_file(ended.config, ended.round, local_rank));
+    const auto file = read_error_file(error_file(ended.config, worker.start, local_rank));
     if (file && file->problem.empty() &&
-        (has_files_of_its_own(ended) || !is_older(file->written, ended))) {
+        (has_files_of_its_own(ended, worker.start) || !is_older(file->written, ended))) {
       seen.error_file_at = since_start(file->written, ended, local_rank);
       seen.error_file_message = file->error.message;
       if (output.lines.empty()) output.lines = file->error.callstack;
@@ -159,11 +162,15 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
   return failures;
 }
 
-void remove_round_files(const AgentConfig& config, const proto::Round& round) {
+void remove_worker_files(const AgentConfig& config, const std::vector<WorkerRecord>& workers) {
   if (config.run_directory.empty()) return;
-  for (int local_rank = 0; local_rank < static_cast<int>(config.workers.size()); ++local_rank) {
-    std::remove(progress_file(config, round, local_rank).c_str());
-    if (config.log_folder.empty()) std::remove(error_file(config, round, local_rank).c_str());
+  int local_rank = -1;
+  for (const WorkerRecord& worker : workers) {
+    ++local_rank;
+    if (worker.waits()) continue;
+    std::remove(progress_file(config, worker.start, local_rank).c_str());
+    if (config.log_folder.empty())
+      std::remove(error_file(config, worker.start, local_rank).c_str());
   }
 }
 

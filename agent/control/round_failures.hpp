@@ -19,7 +19,8 @@ namespace ddprun::agent {
 using ProgressPages = std::vector<std::optional<ProgressPage>>;
 
 /// The pages of a round's workers as they are now.
-ProgressPages read_progress_pages(const AgentConfig& config, const proto::Round& round);
+ProgressPages read_progress_pages(const AgentConfig& config,
+                                  const std::vector<WorkerRecord>& workers);
 
 /// None: no worker wrote a page.
 std::optional<std::uint64_t> furthest_step(const ProgressPages& pages);
@@ -44,7 +45,7 @@ struct EndedRound {
 std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended);
 
 /// Removes what the workers of a round that was judged have in the run directory, which mostly lies
-/// in memory. Error files in a log folder stay.
-void remove_round_files(const AgentConfig& config, const proto::Round& round);
+/// in memory: not of those that wait for the next round. Error files in a log folder stay.
+void remove_worker_files(const AgentConfig& config, const std::vector<WorkerRecord>& workers);
 
 }  // namespace ddprun::agent

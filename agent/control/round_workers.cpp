@@ -26,9 +26,18 @@ namespace {
 void write_stop_reasons(const AgentConfig& config, const NodeRound& round, StopReason reason) {
   const auto& workers = round.group.workers();
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    if (!workers[i].running()) continue;
-    write_stop_reason(progress_file(config, round.round, static_cast<int>(i)), reason);
+    if (!workers[i].gets_signals()) continue;
+    write_stop_reason(progress_file(config, workers[i].start, static_cast<int>(i)), reason);
   }
+}
+
+/// Local ranks of those that do not go on from the round before.
+std::vector<int> started_ranks(const NodeRound& round) {
+  const auto& keep = round.round.keep;
+  std::vector<int> local_ranks;
+  for (int i = 0; i < static_cast<int>(round.group.workers().size()); ++i)
+    if (std::find(keep.begin(), keep.end(), i) == keep.end()) local_ranks.push_back(i);
+  return local_ranks;
 }
 
 std::string why_not_executed(const std::string& file, ErrorCode error) {
@@ -38,6 +47,12 @@ std::string why_not_executed(const std::string& file, ErrorCode error) {
 }
 
 }  // namespace
+
+void RoundHandles::take_over(RoundHandles& before, std::size_t local_rank) {
+  exits[local_rank] = std::move(before.exits[local_rank]);
+  for (const SeenExit& seen : before.seen_exits)
+    if (seen.local_rank == local_rank) seen_exits.push_back(seen);
+}
 
 void RoundHandles::watch(asio::io_context& context, std::size_t local_rank, UniqueFd pidfd,
                          std::function<void()> ended) {
@@ -65,38 +80,59 @@ void Agent::prepare() {
   });
 }
 
-void Agent::start_workers() {
+void Agent::start_workers(const StartWorkers& action) {
   const NodeRound& round = *machine().round();
   if (nodes_ != nullptr) nodes_->keep_lease();
   if (result_.rounds.empty() && !config_.start_note.empty()) output_.notice(config_.start_note);
   if (round.round.last_culprit && !result_.rounds.empty())
     result_.rounds.back().culprit = round.round.last_culprit;
+  std::optional<RoundHandles> before = std::exchange(handles_, std::nullopt);
   handles_.emplace();
-  shared_memory_.begin_round(handles_->wall_started_at);
+  // Workers that go on have files from before.
+  if (round.round.keep.empty()) shared_memory_.begin_round(handles_->wall_started_at);
   handles_->exits.resize(config_.workers.size());
-  launch_.launch(round.round, socket_ ? socket_->name() : "",
-                 [this](std::vector<LaunchedWorker> workers) { take_workers(std::move(workers)); });
+  for (std::size_t i = 0; i < workers().size(); ++i)
+    if (before && workers()[i].running()) handles_->take_over(*before, i);
+  local_.workers.drop(action.dropped, config_.stop.kill_timeout, [this](bool all) {
+    if (!all) handle(CannotGoOn{"a worker of the round before could not be killed"});
+    const NodeRound& next = *machine().round();
+    const auto local_ranks = started_ranks(next);
+    launch_.launch(next.round, local_ranks, local_.socket_name(),
+                   [this, local_ranks](std::vector<LaunchedWorker> launched) {
+                     take_workers(local_ranks, std::move(launched));
+                   });
+  });
 }
 
-void Agent::take_workers(std::vector<LaunchedWorker> workers) {
+void Agent::take_workers(const std::vector<int>& local_ranks,
+                         std::vector<LaunchedWorker> launched) {
   const proto::Round& round = machine().round()->round;
+  const auto now = Clock::now();
   WorkersStarted started;
+  for (const WorkerRecord& kept : workers()) started.workers.push_back({kept.pid, now, ""});
   std::vector<OutputSource> sources;
-  for (std::size_t i = 0; i < workers.size(); ++i) {
-    auto& process = workers[i].process;
+  for (std::size_t n = 0; n < launched.size(); ++n) {
+    const auto i = static_cast<std::size_t>(local_ranks[n]);
+    auto& process = launched[n].process;
     if (!process) {
-      started.workers.push_back({0, {}, why_not_executed(config_.program.file, process.error())});
+      started.workers[i].problem = why_not_executed(config_.program.file, process.error());
       continue;
     }
     spdlog::debug("round={} local_rank={} pid={} started", round.number, i, process->pid);
     handles_->watch(context_, i, std::move(process->pidfd), [this, i] { on_worker_exit(i); });
-    started.workers.push_back({process->pid, Clock::now(), ""});
-    for (OutputSource& source : workers[i].sources) sources.push_back(std::move(source));
+    started.workers[i] = {process->pid, Clock::now(), ""};
+    for (OutputSource& source : launched[n].sources) sources.push_back(std::move(source));
   }
   const ErrorCode no_store = store_.offer(round.group_rank == 0);
   watches_.begin_round(sources);
-  const std::string unreadable = output_.watch(std::move(sources));
+  const std::string unreadable = output_.watch(std::move(sources), !round.keep.empty());
+  // Before the machine may ask for their end again.
+  local_.workers.begin_round([&](int local_rank) {
+    const StartRound& start = workers()[static_cast<std::size_t>(local_rank)].start;
+    return launch_.environment_of_kept(round, start, local_rank, local_.socket_name());
+  });
   handle(std::move(started));
+  local_.workers.workers_started();
   if (!unreadable.empty()) {
     handle(CannotGoOn{"the workers' output cannot be read: " + unreadable});
   } else if (no_store) {
@@ -109,10 +145,10 @@ const std::vector<WorkerRecord>& Agent::workers() const {
   return machine().round() != nullptr ? machine().round()->group.workers() : kNone;
 }
 
+/// Those that are to end with their round.
 void Agent::signal_workers(int signal) {
-  for (const WorkerRecord& worker : workers()) {
-    if (worker.running()) kill(-worker.pid, signal);
-  }
+  for (const WorkerRecord& worker : workers())
+    if (worker.gets_signals()) kill(-worker.pid, signal);
   const NodeRound* round = machine().round();
   const bool is_fenced = config_.rendezvous && round != nullptr && round->stop && round->stop->kill;
   if (signal != SIGKILL || !is_fenced) return;
@@ -136,8 +172,14 @@ void Agent::stop_workers(const StopWorkers& action) {
                        action.may_save ? StopReason::save : StopReason::now);
   signal_workers(action.signal);
   for (std::size_t i = 0; i < workers().size(); ++i) {
+    const WorkerRecord& worker = workers()[i];
+    if (worker.keeping == Keeping::asked && !seen.workers[i].suspended)
+      local_.workers.interrupt(static_cast<int>(i), !action.may_save,
+                               machine().round()->stop->reason);
+    if (worker.keeping == Keeping::asked && seen.workers[i].suspended)
+      kill(-worker.pid, action.signal);
     const bool held = action.resume || seen.workers[i].suspended;
-    if (held && workers()[i].running()) kill(-workers()[i].pid, SIGCONT);
+    if (held && worker.running()) kill(-worker.pid, SIGCONT);
   }
   handle(std::move(seen));
 }
@@ -168,6 +210,7 @@ void Agent::reap_strangers() {
     if (is_ours) continue;
     machine::reap(info.si_pid);
     shared_memory_.note_end(info.si_pid);
+    local_.workers.child_ended(info.si_pid);
   }
 }
 
@@ -213,6 +256,7 @@ void Agent::report_exit(const RoundHandles::SeenExit& seen) {
   // It has died and cannot be reaped while a debugger holds it; SIGCHLD tells when that lets go.
   handles_->exits[seen.local_rank].reset();
   if (!reaped) return;
+  local_.workers.forget(static_cast<int>(seen.local_rank));
   shared_memory_.note_end(pid);
   watches_.worker_ended(pid);
   spdlog::info("round={} local_rank={} pid={} {}", round.round.number, seen.local_rank, pid,
@@ -222,7 +266,8 @@ void Agent::report_exit(const RoundHandles::SeenExit& seen) {
                       .used = reaped->used,
                       .at = seen.at};
   if (seen.has_failed) {
-    const std::string message = output_.last_message(round.round.number, exited.local_rank);
+    const std::string message = output_.last_message(
+        round.group.workers()[seen.local_rank].start.number, exited.local_rank);
     exited.lost_a_peer = !victim_phrase(message).empty();
     exited.timed_out = is_time_out(message);
   }
@@ -231,6 +276,7 @@ void Agent::report_exit(const RoundHandles::SeenExit& seen) {
 }
 
 void Agent::die_with_warden() {
+  local_.workers.end_all();
   launch_.stop();
   if (descendants_.kill_silently(config_.stop.kill_timeout).empty()) membership_->end_in_order();
   shared_memory_.end_round(workers());

@@ -30,19 +30,18 @@ void WorkerLaunch::when_ready(std::function<void()> ready) {
   ready_ = std::move(ready);
 }
 
-void WorkerLaunch::launch(const proto::Round& round, const std::string& job_socket,
-                          Launched launched) {
-  const auto count = static_cast<int>(config_.workers.size());
+void WorkerLaunch::launch(const proto::Round& round, const std::vector<int>& local_ranks,
+                          const std::string& job_socket, Launched launched) {
   if (!importer_ || !importer_->can_fork()) {
     std::vector<LaunchedWorker> workers;
-    for (int i = 0; i < count; ++i)
-      workers.push_back(execute(starter_.prepare(round, i, job_socket)));
+    for (const int local_rank : local_ranks)
+      workers.push_back(execute(starter_.prepare(round, local_rank, job_socket)));
     return launched(std::move(workers));
   }
   auto prepared = std::make_shared<std::vector<PreparedWorker>>();
   std::vector<machine::SpawnRequest> requests;
-  for (int i = 0; i < count; ++i) {
-    prepared->push_back(starter_.prepare(round, i, job_socket));
+  for (const int local_rank : local_ranks) {
+    prepared->push_back(starter_.prepare(round, local_rank, job_socket));
     requests.push_back(prepared->back().request);
   }
   importer_->fork(

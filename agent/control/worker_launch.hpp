@@ -44,8 +44,15 @@ class WorkerLaunch {
   /// Calls `ready` once the modules are imported: at once where none are, or where that is over.
   void when_ready(std::function<void()> ready);
 
-  /// `launched` gets the workers by local rank, before this returns or later.
-  void launch(const proto::Round& round, const std::string& job_socket, Launched launched);
+  /// `launched` gets the workers in the order of `local_ranks`, before this returns or later.
+  void launch(const proto::Round& round, const std::vector<int>& local_ranks,
+              const std::string& job_socket, Launched launched);
+  /// As WorkerStarter's.
+  [[nodiscard]] EnvironmentPairs environment_of_kept(const proto::Round& round,
+                                                     const StartRound& start, int local_rank,
+                                                     const std::string& job_socket) const {
+    return starter_.environment_of_kept(round, start, local_rank, job_socket);
+  }
 
   /// The process that imports, which no end of a round ends; -1: there is none.
   [[nodiscard]] pid_t importer() const { return importer_ ? importer_->pid() : -1; }

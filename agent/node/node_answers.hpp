@@ -41,6 +41,15 @@ void leave_for_problem(NodeTurn& turn, const CannotGoOn& cannot);
 void note_exit(NodeTurn& turn, const WorkerExited& exited);
 void report_hang(NodeTurn& turn, FoundHang& found);
 void report_kept_back(NodeTurn& turn);
+void note_can_wait(NodeTurn& turn, const WorkerCanWait& said);
+void note_leaver(NodeTurn& turn, const WorkerWaits& waiting);
+void note_waits(NodeTurn& turn, const WorkerWaits& waiting);
+void note_end_of_waiting(NodeTurn& turn, const WorkerExited& exited);
+/// The core learns that there is one less to go on.
+void join_with_fewer(NodeTurn& turn, const WorkerExited& exited);
+void give_up_waiting_workers(NodeTurn& turn);
+/// SIGKILL for workers that wait for a round: this node takes part in none soon.
+void end_waiting_workers(NodeTurn& turn);
 /// Workers that still run may wait for one that has ended, for ever.
 void warn_of_ended_workers(NodeTurn& turn);
 

@@ -54,6 +54,16 @@ struct WorkerExited {
   std::optional<ResourceUse> used = std::nullopt;
   std::optional<Clock::time_point> at = std::nullopt;  ///< when that was seen; none: now
 };
+/// A worker has said that it can take part in another round, or that it cannot any more.
+struct WorkerCanWait {
+  int local_rank = 0;
+  bool can = true;
+};
+/// A worker has left its round, and waits for the next one.
+struct WorkerWaits {
+  int local_rank = 0;
+  std::optional<std::uint64_t> step;  ///< its state is that after so many steps; none: it has none
+};
 /// Answers StopWorkers: how they were just before, by local rank.
 struct ConditionsSeen {
   std::vector<machine::ChildCondition> workers;
@@ -79,10 +89,10 @@ struct OutputRead {};
 struct TimePassed {};
 
 using NodeEvent =
-    std::variant<JobSignal, Prepared, WorkersStarted, CannotGoOn, WorkerExited, ConditionsSeen,
-                 FoundHang, SuspectsSeen, CheckEnded, GpusAwaited, LeftoversSeen, OutputRead,
-                 TimePassed, proto::Round, proto::RestartPlanned, proto::Waiting, proto::Check,
-                 proto::Remark, proto::Stop, proto::Finished>;
+    std::variant<JobSignal, Prepared, WorkersStarted, CannotGoOn, WorkerExited, WorkerCanWait,
+                 WorkerWaits, ConditionsSeen, FoundHang, SuspectsSeen, CheckEnded, GpusAwaited,
+                 LeftoversSeen, OutputRead, TimePassed, proto::Round, proto::RestartPlanned,
+                 proto::Waiting, proto::Check, proto::Remark, proto::Stop, proto::Finished>;
 
 // Actions
 // -------------------------------------------------------------------------
@@ -103,15 +113,23 @@ struct Send {
 struct Notice {
   std::string line;
 };
-/// Start the workers of the round, offer it a store and watch them.
-struct StartWorkers {};
-/// Send the signal to the process group of every worker that runs.
+/// End the workers that wait and do not go on in the round; start its others, offer it a store,
+/// watch them, and tell the round to those that go on.
+struct StartWorkers {
+  struct Dropped {
+    int local_rank = 0;
+    int pid = 0;
+  };
+  std::vector<Dropped> dropped = {};  ///< those that wait and do not go on
+};
+/// Send the signal to the process group of every worker that runs and is to end with its round.
 struct SignalWorkers {
   int signal = 0;
 };
 /// Send the signal to the process group of every worker that runs, after a look at their
 /// conditions. Those that are suspended are continued, all of them where `resume` says so: they
-/// could not act on the signal.
+/// could not act on the signal. Workers that are asked to wait for the next round get that message
+/// instead, unless they are suspended.
 struct StopWorkers {
   int signal = 0;
   bool resume = false;

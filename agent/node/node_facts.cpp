@@ -78,6 +78,18 @@ proto::WorkerFailed NodeRound::failure_of_hang(Clock::time_point now) const {
   return failure;
 }
 
+proto::WorkerFailed NodeRound::failure_of_leaver(int local_rank, Clock::time_point now) const {
+  const WorkerRecord& worker = group.workers()[static_cast<std::size_t>(local_rank)];
+  proto::WorkerFailed failure;
+  failure.round = round.number;
+  failure.local_rank = local_rank;
+  failure.pid = worker.pid;
+  failure.ran_for = now - worker.started_at;
+  failure.at = now - started_at;
+  failure.hang = kLostAnother;
+  return failure;
+}
+
 bool NodeRound::has_failures() const {
   const auto& workers = group.workers();
   return hang || std::any_of(workers.begin(), workers.end(), [](const WorkerRecord& worker) {
@@ -87,8 +99,19 @@ bool NodeRound::has_failures() const {
 
 int NodeRound::running() const {
   const auto& workers = group.workers();
-  return static_cast<int>(std::count_if(workers.begin(), workers.end(),
-                                        [](const auto& worker) { return worker.running(); }));
+  return static_cast<int>(std::count_if(workers.begin(), workers.end(), [](const auto& worker) {
+    return worker.running() && !worker.waits();
+  }));
+}
+
+std::vector<proto::KeptWorker> NodeRound::kept() const {
+  std::vector<proto::KeptWorker> kept;
+  int local_rank = 0;
+  for (const WorkerRecord& worker : group.workers()) {
+    if (worker.waits() && group.stopping()) kept.push_back({local_rank, round.number, worker.step});
+    ++local_rank;
+  }
+  return kept;
 }
 
 std::optional<Clock::duration> NodeRound::leftovers_patience(Clock::duration grace_period,
@@ -126,6 +149,7 @@ proto::Join NodeFacts::join() const {
   join.store_clients_max = prepared->store_clients_max;
   join.wants_report = config.report.wanted;
   join.checks_first = config.checks.preflight.has_value();
+  if (round) join.kept = round->kept();
   if (config.rendezvous) {
     join.requested_group_rank = config.rendezvous->node_rank;
     join.insists_on_rank = config.rendezvous->insists_on_rank;

@@ -87,10 +87,14 @@ struct NodeRound {
   [[nodiscard]] proto::WorkerFailed failure_of(int local_rank) const;
   /// What it is told of the one that hangs.
   [[nodiscard]] proto::WorkerFailed failure_of_hang(Clock::time_point now) const;
+  /// What it is told of one that has left the round unasked.
+  [[nodiscard]] proto::WorkerFailed failure_of_leaver(int local_rank, Clock::time_point now) const;
   /// A worker did, or hung, or had to be stopped.
   [[nodiscard]] bool has_failures() const;
-  /// How many workers run.
+  /// How many workers run that have not left the round.
   [[nodiscard]] int running() const;
+  /// Those that wait for the next round, by local rank.
+  [[nodiscard]] std::vector<proto::KeptWorker> kept() const;
   /// How long what the workers left may take to end after SIGTERM; none: as long as it takes to see
   /// whether it ends by itself, because the round failed.
   [[nodiscard]] std::optional<Clock::duration> leftovers_patience(Clock::duration grace_period,
@@ -115,7 +119,18 @@ struct NodeRound {
   bool stuck = false;                          ///< some of them could not be killed
   bool is_being_read = false;                  ///< nothing is left; last words are on their way
   std::optional<proto::FailedWorker> culprit;  ///< told before the next round, which has to wait
+  std::vector<int> leavers;                    ///< local ranks that have left it unasked
+  /// Workers that were to go on in this round, and have ended while they waited for it.
+  struct EndedBefore {
+    int local_rank = 0;
+    WorkerRecord worker;
+  };
+  std::vector<EndedBefore> ended_before;
 };
+
+/// How a worker's leaving a round unasked is described.
+inline constexpr const char* kLostAnother =
+    "it has lost another worker and waits for the next round";
 
 /// The node's check (--preflight).
 struct NodeCheck {

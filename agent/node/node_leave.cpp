@@ -71,6 +71,7 @@ void leave(NodeTurn& turn, const JobSignal& signal) { leave_by(turn, signal.sign
 void leave_waiting(NodeTurn& turn, const JobSignal& signal) {
   stop_check(turn);
   leave_by(turn, signal.signal);
+  end_waiting_workers(turn);
   turn.node.state = NodeState::ending;
 }
 

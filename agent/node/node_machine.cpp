@@ -48,6 +48,32 @@ void join_again(NodeTurn& turn) {
   }
 }
 
+namespace {
+
+/// The group of the next round, with the workers of the last one that go on in it. Those that have
+/// ended meanwhile failed it before it began.
+WorkerGroup next_group(const NodeFacts& node, proto::Round& round, StartWorkers& start,
+                       std::vector<NodeRound::EndedBefore>& ended) {
+  const auto& settings = node.config.stop;
+  WorkerGroup group(static_cast<int>(node.config.workers.size()), settings.grace_period,
+                    settings.kill_timeout, round);
+  const auto keep = std::exchange(round.keep, {});
+  if (!node.round) return group;
+  int local_rank = -1;
+  for (const WorkerRecord& worker : node.round->group.workers()) {
+    ++local_rank;
+    const bool goes_on = std::find(keep.begin(), keep.end(), local_rank) != keep.end();
+    if (worker.waits() && !goes_on) start.dropped.push_back({local_rank, worker.pid});
+    if (!goes_on || !(worker.waits() || worker.exit)) continue;
+    round.keep.push_back(local_rank);
+    if (worker.waits()) group.keep(local_rank, worker);
+    if (worker.exit) ended.push_back({local_rank, worker});
+  }
+  return group;
+}
+
+}  // namespace
+
 void start(NodeTurn& turn, proto::Round& round) {
   NodeFacts& node = turn.node;
   stop_check(turn);
@@ -63,12 +89,13 @@ void start(NodeTurn& turn, proto::Round& round) {
   node.is_spare = false;
   node.shown_reason.clear();
   node.prepared.reset();
-  const auto& settings = node.config.stop;
-  const int workers = static_cast<int>(node.config.workers.size());
-  node.round.emplace(std::move(round),
-                     WorkerGroup(workers, settings.grace_period, settings.kill_timeout), turn.now);
+  std::vector<NodeRound::EndedBefore> ended;
+  StartWorkers start;
+  WorkerGroup group = next_group(node, round, start, ended);
+  node.round.emplace(std::move(round), std::move(group), turn.now);
+  node.round->ended_before = std::move(ended);
   node.state = NodeState::starting;
-  turn.act(StartWorkers{});
+  turn.act(std::move(start));
 }
 
 void note_started(NodeTurn& turn, const WorkersStarted& started) {
@@ -87,6 +114,12 @@ void note_started(NodeTurn& turn, const WorkersStarted& started) {
   if (turn.node.is_paused) turn.act(SignalWorkers{SIGSTOP});
   turn.send(proto::Started{round.round.number});
   turn.node.state = NodeState::running;
+  auto stop = std::exchange(round.stop, std::nullopt);
+  for (const auto& [local_rank, worker] : std::exchange(round.ended_before, {})) {
+    round.group.started(local_rank, worker.pid, turn.now);
+    note_exit(turn, {.local_rank = local_rank, .exit = *worker.exit, .used = worker.used});
+  }
+  round.stop = std::move(stop);
   if (round.stop) begin_stop(turn);
 }
 
@@ -101,6 +134,7 @@ void announce_restart(NodeTurn& turn, const proto::RestartPlanned& planned) {
 void announce_wait(NodeTurn& turn, proto::Waiting& waiting) {
   NodeFacts& node = turn.node;
   node.is_spare = waiting.is_spare;
+  if (waiting.is_spare) end_waiting_workers(turn);
   if (waiting.is_spare)
     return turn.notice(spare_line(waiting, node.config.run_id, !node.round.has_value()));
   if (waiting.reason.empty() || std::exchange(node.shown_reason, waiting.reason) == waiting.reason)
@@ -198,6 +232,47 @@ void report_hang(NodeTurn& turn, FoundHang& found) {
   if (stop_is_near || round.group.stopping()) return;
   round.hang = std::move(found);
   turn.send(round.failure_of_hang(turn.now));
+}
+
+void note_can_wait(NodeTurn& turn, const WorkerCanWait& said) {
+  turn.node.round->group.can_wait(said.local_rank, said.can);
+}
+
+/// It has lost a peer. That one may be ending, as with a worker that ends because of it.
+void note_leaver(NodeTurn& turn, const WorkerWaits& waiting) {
+  NodeRound& round = *turn.node.round;
+  round.group.waits(waiting.local_rank, waiting.step);
+  if (!round.group.workers()[static_cast<std::size_t>(waiting.local_rank)].waits()) return;
+  round.leavers.push_back(waiting.local_rank);
+  if (round.failed || turn.node.leave.signal) return;  // the stop is near
+  round.kept_back.push_back(round.failure_of_leaver(waiting.local_rank, turn.now));
+  if (!round.kept_until) round.kept_until = turn.now + NodeMachine::kPeerEndsWithin;
+}
+
+void note_waits(NodeTurn& turn, const WorkerWaits& waiting) {
+  follow(turn, turn.node.round->group.waits(waiting.local_rank, waiting.step));
+}
+
+void note_end_of_waiting(NodeTurn& turn, const WorkerExited& exited) {
+  turn.node.round->group.exited(exited.local_rank, exited.exit, exited.at.value_or(turn.now),
+                                exited.used);
+}
+
+void join_with_fewer(NodeTurn& turn, const WorkerExited& exited) {
+  const NodeFacts& node = turn.node;
+  note_end_of_waiting(turn, exited);
+  if (node.prepared && !node.awaits_gpus && !node.is_spare) turn.send(node.join());
+}
+
+/// SIGKILL has not ended one that waited: nothing more can be done.
+void give_up_waiting_workers(NodeTurn& turn) {
+  if (turn.node.round) turn.node.round->group.deadline_passed(turn.now);
+}
+
+void end_waiting_workers(NodeTurn& turn) {
+  if (!turn.node.round || !turn.node.round->group.any_waits()) return;
+  const GroupActions group = turn.node.round->group.kill_now(turn.now);
+  if (group.signal != 0) turn.act(SignalWorkers{group.signal});
 }
 
 void warn_of_ended_workers(NodeTurn& turn) {

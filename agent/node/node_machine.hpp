@@ -21,6 +21,8 @@ enum class NodeEventKind {
   started,
   problem,
   exited,
+  can_wait,
+  waits,
   conditions,
   hang,
   suspects,
@@ -37,7 +39,7 @@ enum class NodeEventKind {
   stop,
   finished,
 };
-inline constexpr int kNodeEventKinds = 21;
+inline constexpr int kNodeEventKinds = 23;
 
 std::string_view to_string(NodeState state);
 std::string_view to_string(NodeEventKind kind);

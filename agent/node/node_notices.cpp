@@ -58,18 +58,34 @@ std::string only_here_text(const AgentConfig& config) {
 
 }  // namespace
 
+namespace {
+
+/// What becomes of the workers. `otherwise`: no worker goes on.
+std::string workers_text(const NodeFacts& node, const proto::Round& round, std::string otherwise) {
+  if (round.kept_workers > 0)
+    return fmt::format("{} of {} workers go on after step {}, with the state of rank {}",
+                       round.kept_workers, round.world_size, round.source_step, round.source_rank);
+  if (node.round && node.round->group.any_waits()) otherwise += ", for none that waits has a state";
+  return otherwise;
+}
+
+}  // namespace
+
 std::string why_round_line(const NodeFacts& node, const proto::Round& round) {
   if (round.restart_count > node.restart_count) {
-    return fmt::format("{}; restarting the workers ({} of {} restarts)",
-                       with_cause(round.reason, round.last_culprit), round.restart_count,
+    return fmt::format("{}; {} ({} of {} restarts)", with_cause(round.reason, round.last_culprit),
+                       workers_text(node, round, "restarting the workers"), round.restart_count,
                        round.max_restarts);
   }
-  if (!node.round || round.restart_count != node.round->round.restart_count) return "";
+  if (!node.round) return "";
+  if (round.restart_count != node.round->round.restart_count)  // it was announced, with its wait
+    return round.kept_workers > 0 ? workers_text(node, round, "") : "";
   // A second line with the reason would look like a second loss.
   const bool is_shown = node.shown_reason == round.reason;
-  return fmt::format("{}starting the workers again on {} node{}",
-                     is_shown ? "" : round.reason + "; ", round.group_world_size,
-                     round.group_world_size == 1 ? "" : "s");
+  return (is_shown ? "" : round.reason + "; ") +
+         workers_text(node, round,
+                      fmt::format("starting the workers again on {} node{}", round.group_world_size,
+                                  round.group_world_size == 1 ? "" : "s"));
 }
 
 bool shows_place(const AgentConfig& config, const proto::Round& round) {

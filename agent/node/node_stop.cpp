@@ -46,7 +46,9 @@ void begin_stop(NodeTurn& turn) {
     turn.act(Prepare{});  // before the old group is gone: the new port cannot be taken by it, or
                           // meet its keys
   }
-  GroupActions group = round.group.stop(round.stop_signal, turn.now);
+  if (round.hang) round.group.can_wait(round.hang->local_rank, false);
+  const bool keep = round.stop->keep && !round.stop->kill && !node.leave.signal;
+  GroupActions group = round.group.stop(round.stop_signal, turn.now, keep);
   if (round.stop->kill && !group.ended) group = round.group.kill_now(turn.now);
   if (group.signal != 0) turn.act(StopWorkers{group.signal, node.is_paused, round.stop->may_save});
   follow(turn, group);
@@ -81,7 +83,8 @@ void report(NodeTurn& turn) {
   const bool last = round.stop->final || node.leave.signal || round.stuck;
   node.state = last ? NodeState::ending : NodeState::waiting;
   if (last) return;
-  node.awaits_gpus = !node.config.checks.claimed_gpus.empty();
+  // Workers that go on use theirs.
+  node.awaits_gpus = !node.config.checks.claimed_gpus.empty() && !round.group.any_waits();
   if (node.awaits_gpus) return turn.act(AwaitGpus{});
   join_again(turn);
 }

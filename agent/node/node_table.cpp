@@ -20,10 +20,10 @@ std::string_view to_string(NodeState state) {
 
 std::string_view to_string(NodeEventKind kind) {
   static constexpr std::array<std::string_view, kNodeEventKinds> kNames{
-      "signal",      "second signal", "prepared", "started",         "problem",       "exited",
-      "conditions",  "hang",          "suspects", "check ended",     "gpus awaited",  "leftovers",
-      "output read", "deadline",      "round",    "restart planned", "nodes missing", "check",
-      "remark",      "stop",          "finished"};
+      "signal",        "second signal", "prepared",    "started",  "problem",  "exited",
+      "can wait",      "waits",         "conditions",  "hang",     "suspects", "check ended",
+      "gpus awaited",  "leftovers",     "output read", "deadline", "round",    "restart planned",
+      "nodes missing", "check",         "remark",      "stop",     "finished"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -68,6 +68,12 @@ constexpr auto kTable = [] {
   constexpr Response run = does<&answers::note_started>("run");
   constexpr Response fail = does<&answers::leave_for_problem>("leave");
   constexpr Response exit = does<&answers::note_exit>("report a failure, clear after the last");
+  constexpr Response fewer = does<&answers::join_with_fewer>("join with the others");
+  constexpr Response gone = does<&answers::note_end_of_waiting>("note");
+  constexpr Response lost = does<&answers::give_up_waiting_workers>("give up workers that waited");
+  constexpr Response can = does<&answers::note_can_wait>("note");
+  constexpr Response leaver = does<&answers::note_leaver>("report soon");
+  constexpr Response waits = does<&answers::note_waits>("clear after the last");
   constexpr Response seen = does<&answers::note_conditions>("note");
   constexpr Response hang = does<&answers::report_hang>("report");
   constexpr Response kept = does<&answers::report_kept_back>("report what was kept back");
@@ -96,7 +102,9 @@ constexpr auto kTable = [] {
       {join, no, no, no, keep, keep, no, no, no},                      // prepared
       {no, run, no, no, no, no, no, no, no},                           // started
       {no, fail, fail, no, no, no, no, no, no},                        // problem
-      {no, no, exit, no, exit, no, no, no, no},                        // exited
+      {fewer, no, exit, no, exit, gone, no, gone, no},                 // exited
+      {no, no, can, no, no, no, no, no, no},                           // can_wait
+      {no, no, leaver, no, waits, no, no, no, no},                     // waits
       {no, no, no, no, seen, no, no, no, no},                          // conditions
       {no, no, hang, no, no, no, no, no, no},                          // hang
       {no, no, kept, no, no, no, no, no, no},                          // suspects
@@ -104,7 +112,7 @@ constexpr auto kTable = [] {
       {rejoin, no, no, no, no, no, no, no, no},                        // gpus_awaited
       {no, no, no, left, no, left, no, no, no},                        // leftovers
       {no, no, no, no, no, read, no, no, no},                          // output_read
-      {no, no, late, last, late, last, ended, no, no},                 // deadline
+      {lost, no, late, last, late, last, ended, lost, no},             // deadline
       {start, no, no, no, no, no, no, no, no},                         // round
       {plan, no, no, no, no, no, no, no, no},                          // restart_planned
       {wait, no, no, no, no, no, no, no, no},                          // nodes_missing

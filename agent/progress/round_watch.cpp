@@ -107,7 +107,9 @@ std::optional<proto::SlowestWorker> RoundWatch::slowest(Clock::time_point round_
 }
 
 void RoundWatch::count_output(std::vector<OutputSource>& sources) {
-  printed_.assign(group_->workers().size(), nullptr);
+  printed_.resize(group_->workers().size());
+  for (std::size_t i = 0; i < printed_.size(); ++i)
+    if (!running(static_cast<int>(i))) printed_[i] = nullptr;  // of a worker that has ended
   for (OutputSource& source : sources) {
     // A stdout that we do not see may be where it prints; into a copy, Python prints late.
     const auto& settings = config_.workers[static_cast<std::size_t>(source.local_rank)];
@@ -126,8 +128,10 @@ void RoundWatch::count_output(std::vector<OutputSource>& sources) {
 }
 
 void RoundWatch::watch_unread(std::vector<OutputSource>& sources) {
-  held_.assign(group_->workers().size(), {});
-  for (Held& held : held_) held.streams = std::make_shared<UnreadStreams>();
+  held_.resize(group_->workers().size());
+  for (std::size_t i = 0; i < held_.size(); ++i)
+    if (!held_[i].streams || !running(static_cast<int>(i)))
+      held_[i] = {std::make_shared<UnreadStreams>()};
   for (OutputSource& source : sources)
     source.unread = held_[static_cast<std::size_t>(source.local_rank)].streams;
 }
@@ -173,7 +177,8 @@ bool RoundWatch::running(int local_rank) const {
 }
 
 std::optional<ProgressPage> RoundWatch::read_page(int local_rank) {
-  PageReading reading = read_progress_page(progress_file(config_, *round_, local_rank));
+  PageReading reading = read_progress_page(progress_file(
+      config_, group_->workers()[static_cast<std::size_t>(local_rank)].start, local_rank));
   if (!reading.problem.empty() && !told_.page_problem) {
     told_.page_problem = true;
     spdlog::warn("the progress page of rank {} is ignored: {}", rank(local_rank), reading.problem);

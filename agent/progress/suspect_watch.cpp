@@ -61,7 +61,10 @@ void SuspectWatch::look() {
   suspects_ = running();
   std::map<int, std::uint64_t> steps;
   for (const int rank : suspects_) {
-    const auto page = read_progress_page(progress_file(config_, *round_, rank)).page;
+    const auto page =
+        read_progress_page(
+            progress_file(config_, group_->workers()[static_cast<std::size_t>(rank)].start, rank))
+            .page;
     steps[rank] = page ? page->step : std::numeric_limits<std::uint64_t>::max();
   }
   std::stable_sort(suspects_.begin(), suspects_.end(),

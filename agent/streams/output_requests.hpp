@@ -2,10 +2,13 @@
 // and the descriptors that it waits for.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -28,8 +31,15 @@ struct Request {
 
 /// Everything is under the mutex.
 struct OutputRequests {
-  /// Nothing is read any more, and no line of ours waits.
-  [[nodiscard]] bool is_drained() const { return open_streams == 0 && new_lines.empty(); }
+  /// Nothing is read any more but streams of workers that go on, and no line of ours waits.
+  [[nodiscard]] bool is_drained() const {
+    return new_lines.empty() &&
+           std::all_of(open_streams.begin(), open_streams.end(),
+                       [this](const auto& open) { return goes_on(open.first); });
+  }
+  [[nodiscard]] bool goes_on(const WorkerKey& worker) const {
+    return kept != nullptr && kept->contains(worker);
+  }
 
   std::mutex mutex;
   std::condition_variable changed;  ///< an answer has come
@@ -42,9 +52,10 @@ struct OutputRequests {
   Request<bool> end_folds;        ///< no line is held back any more; and those that were are out
   bool streams_must_end = false;  ///< the agent waits for that
   bool stop = false;
-  std::size_t open_streams = 0;       ///< that have not ended, the new ones included
-  proto::RoundNumber next_round = 0;  ///< above all of which we have streams
-  proto::RoundNumber over = 0;        ///< of the rounds below it no worker lives
+  std::map<WorkerKey, int> open_streams;    ///< that have not ended, the new ones included
+  proto::RoundNumber next_round = 0;        ///< above all of which we have streams
+  proto::RoundNumber over = 0;              ///< of the rounds below it no worker lives, but `kept`
+  std::shared_ptr<const KeptWorkers> kept;  ///< null: none
   OutputSight sight;
 };
 

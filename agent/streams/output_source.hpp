@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/streams/line_prefix.hpp"
@@ -21,6 +23,11 @@ struct UnreadStreams {
   std::atomic<int> now{0};               ///< so many of them
   std::atomic<std::uint64_t> pauses{0};  ///< how often that has begun
 };
+
+/// The round in which a worker was started, and its local rank.
+using WorkerKey = std::pair<proto::RoundNumber, int>;
+/// Workers that go on when their round is over.
+using KeptWorkers = std::set<WorkerKey>;
 
 /// Our end of a worker's stream.
 struct OutputSource {
@@ -43,6 +50,7 @@ struct OutputSource {
   std::shared_ptr<std::atomic<std::uint64_t>> bytes_read;   ///< kept up to date; null: not counted
   std::shared_ptr<UnreadStreams> unread;  ///< as `bytes_read`, for all streams of its worker
 
+  [[nodiscard]] WorkerKey worker() const { return {round, local_rank}; }
   [[nodiscard]] bool shows_lines() const { return to_console && !verbatim; }
 };
 

@@ -56,6 +56,7 @@ void StreamReader::run() {
       requests_.sight = outlets_.sight();
       if (requests_.stop) return;
       over_ = requests_.over;
+      kept_ = requests_.kept;
       if (requests_.streams_must_end || is_behind_) continue;
     }
     if (busy && !full_ && rests_) rest();
@@ -175,7 +176,7 @@ void StreamReader::take_lines(const std::vector<std::string>& lines) {
   asked.erase(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(lines.size()));
   requests_.sight = outlets_.sight();
   requests_.changed.notify_all();
-  if (requests_.open_streams == 0 && asked.empty() && caught_up_) caught_up_();
+  if (requests_.is_drained() && caught_up_) caught_up_();
 }
 
 void StreamReader::resize(std::uint64_t number) {
@@ -223,7 +224,8 @@ void StreamReader::end_catch_up() {
 bool StreamReader::may_read(const OutputStream& stream) {
   const OutputSource& source = stream.source;
   const auto now = Steady::now();
-  const bool over = source.round < over_;
+  const bool goes_on = kept_ != nullptr && kept_->contains(source.worker());
+  const bool over = source.round < over_ && !goes_on;
   // A flood of stdout in the same pipe must not take the place that is kept for others' exceptions.
   const bool floods = source.both && stream.last_read >= kQuietBytes;
   const auto urgency = over                               ? LogUrgency::round_over
@@ -333,16 +335,21 @@ void StreamReader::end_unread_streams() {
 /// then waits for the writers.
 void StreamReader::end_streams() {
   if (ended_.empty()) return;
+  std::vector<WorkerKey> workers;
   for (const int fd : ended_) {
     watch_.remove(fd);
-    if (const auto ended = streams_.extract(fd); !ended.empty()) ended.mapped()->set_paused(false);
+    const auto ended = streams_.extract(fd);
+    if (ended.empty()) continue;
+    ended.mapped()->set_paused(false);
+    workers.push_back(ended.mapped()->source.worker());
   }
+  ended_.clear();
   count_ranks();
   const std::lock_guard lock(requests_.mutex);
   requests_.sight = outlets_.sight();
-  requests_.open_streams -= ended_.size();
-  ended_.clear();
-  if (requests_.open_streams > 0) return;
+  for (const WorkerKey& worker : workers)
+    if (--requests_.open_streams[worker] == 0) requests_.open_streams.erase(worker);
+  if (!requests_.is_drained()) return;
   requests_.changed.notify_all();  // callers wait for the last one
   if (caught_up_) caught_up_();
 }

@@ -73,7 +73,8 @@ class StreamReader {
   bool full_ = false;            // a worker wrote so much that reading must not rest
   bool is_behind_ = false;       // it catches up
   std::uint64_t catch_up_ = 0;   // the newest request for that
-  proto::RoundNumber over_ = 0;  // of the rounds below it no worker lives
+  proto::RoundNumber over_ = 0;  // of the rounds below it no worker lives, but kept_
+  std::shared_ptr<const KeptWorkers> kept_;
 };
 
 }  // namespace ddprun::agent

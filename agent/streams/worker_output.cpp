@@ -48,8 +48,8 @@ ErrorCode WorkerOutput::add(std::vector<OutputSource> sources) {
     const std::lock_guard lock(requests_.mutex);
     if (const ErrorCode refused = start()) return refused;
     if (const ErrorCode refused = watch_.add(sources)) return refused;
-    requests_.open_streams += sources.size();
     for (OutputSource& source : sources) {
+      ++requests_.open_streams[source.worker()];
       requests_.next_round = std::max(requests_.next_round, source.round + 1);
       requests_.new_sources.push_back(std::move(source));
     }
@@ -112,11 +112,12 @@ bool WorkerOutput::has_caught_up(std::uint64_t number) const {
   return requests_.catch_up.done >= number;
 }
 
-void WorkerOutput::begin_drain() {
+void WorkerOutput::begin_drain(KeptWorkers kept) {
   {
     const std::lock_guard lock(requests_.mutex);
     requests_.streams_must_end = true;
     requests_.over = requests_.next_round;
+    requests_.kept = kept.empty() ? nullptr : std::make_shared<const KeptWorkers>(std::move(kept));
   }
   watch_.wake();
 }

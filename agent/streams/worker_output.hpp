@@ -55,10 +55,10 @@ class WorkerOutput {
   std::uint64_t begin_catch_up();
   [[nodiscard]] bool has_caught_up(std::uint64_t number) const;
 
-  /// The processes of all rounds so far have ended: every stream of theirs is read to its end,
-  /// which OutputSettings::caught_up tells, until `end_drain`. From now on no console is waited for
-  /// with them, whatever the policy; what has no place is dropped and counted.
-  void begin_drain();
+  /// The processes of all rounds so far have ended, but `kept`: every stream of theirs is read to
+  /// its end, which OutputSettings::caught_up tells, until `end_drain`. From now on no console is
+  /// waited for with them, whatever the policy; what has no place is dropped and counted.
+  void begin_drain(KeptWorkers kept = {});
   [[nodiscard]] bool has_drained() const;
   void end_drain();
   /// All of it: waits until they are read, or the deadline has passed.

@@ -47,17 +47,17 @@ std::string breakpoint_text(int rank) {
 
 }  // namespace
 
-std::string error_file(const AgentConfig& config, const proto::Round& round, int local_rank) {
+std::string error_file(const AgentConfig& config, const StartRound& start, int local_rank) {
   if (!config.log_folder.empty())
-    return worker_folder(config.log_folder, round.restart_count, local_rank) + "/error.json";
+    return worker_folder(config.log_folder, start.restart_count, local_rank) + "/error.json";
   if (config.run_directory.empty()) return {};
-  return fmt::format("{}/round_{}_local_rank_{}_error.json", config.run_directory, round.number,
+  return fmt::format("{}/round_{}_local_rank_{}_error.json", config.run_directory, start.number,
                      local_rank);
 }
 
-std::string progress_file(const AgentConfig& config, const proto::Round& round, int local_rank) {
+std::string progress_file(const AgentConfig& config, const StartRound& start, int local_rank) {
   if (config.run_directory.empty()) return {};
-  return fmt::format("{}/round_{}_local_rank_{}_progress", config.run_directory, round.number,
+  return fmt::format("{}/round_{}_local_rank_{}_progress", config.run_directory, start.number,
                      local_rank);
 }
 
@@ -67,7 +67,8 @@ std::string timer_file(const AgentConfig& config) {
 }
 
 EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round,
-                                    int local_rank, const std::string& job_socket,
+                                    const StartRound& start, int local_rank,
+                                    const std::string& job_socket,
                                     const std::vector<std::string>& inherited) {
   const WorkerSettings& worker = config.workers.at(static_cast<std::size_t>(local_rank));
   const auto number = [](auto value) { return fmt::format("{}", value); };
@@ -87,11 +88,12 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
       {env::kMaxRestarts, number(round.max_restarts)},
       {env::kRunId, config.run_id},
       {env::kUseAgentStore, config.store.in_agent ? "True" : "False"},
-      {env::kErrorFile, error_file(config, round, local_rank)},
+      {env::kErrorFile, error_file(config, start, local_rank)},
       {env::kRound, number(round.number)},
       {env::kEpoch, number(round.epoch)},
-      {env::kProgressFile, progress_file(config, round, local_rank)},
+      {env::kProgressFile, progress_file(config, start, local_rank)},
   };
+  if (round.kept_workers > 0) set.emplace_back(env::kSourceRank, number(round.source_rank));
   // As if every node had as many workers as this one.
   if (config.job.min_nodes < config.job.max_nodes) {
     const int most = config.job.max_nodes * static_cast<int>(config.workers.size());

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "agent/streams/log_file.hpp"
 #include "agent/terminal/stream_pair.hpp"
 #include "agent/terminal/terminal_size.hpp"
 #include "agent/terminal/terminal_text.hpp"
 #include "agent/workers/worker_environment.hpp"
+#include "proto/environment_names.hpp"
 
 namespace ddprun::agent {
 
@@ -21,8 +23,9 @@ WorkerStarter::WorkerStarter(const AgentConfig& config, int cgroup)
       stderr_filters_(std::make_shared<const std::vector<std::string>>(config.logs.stderr_filters)),
       one_console_(same_output(STDOUT_FILENO, STDERR_FILENO)),
       null_(open("/dev/null", O_RDWR | O_CLOEXEC)) {
+  const std::string source = std::string(proto::env::kSourceRank) + "=";  // of another job's round
   for (char** entry = environ; *entry != nullptr; ++entry)
-    inherited_environment_.emplace_back(*entry);
+    if (!std::string_view(*entry).starts_with(source)) inherited_environment_.emplace_back(*entry);
 }
 
 /// Global ranks are known only now. Of a stderr that is not shown the verdict still wants the last
@@ -141,6 +144,12 @@ std::vector<std::string> WorkerStarter::common_environment() const {
   return merge_environment(inherited_environment_, lasting_environment(config_, 0));
 }
 
+EnvironmentPairs WorkerStarter::environment_of_kept(const proto::Round& round,
+                                                    const StartRound& start, int local_rank,
+                                                    const std::string& job_socket) const {
+  return worker_environment(config_, round, start, local_rank, job_socket, inherited_environment_);
+}
+
 PreparedWorker WorkerStarter::prepare(const proto::Round& round, int local_rank,
                                       const std::string& job_socket) {
   const WorkerSettings& settings = config_.workers[static_cast<std::size_t>(local_rank)];
@@ -167,7 +176,7 @@ PreparedWorker WorkerStarter::prepare(const proto::Round& round, int local_rank,
   request.cgroup = cgroup_;
   request.environment = merge_environment(
       inherited_environment_,
-      worker_environment(config_, round, local_rank, job_socket, inherited_environment_));
+      worker_environment(config_, round, round, local_rank, job_socket, inherited_environment_));
   // Some programs ask the terminal at their stdin for its width, and that one is ours.
   const bool has_stdin = gets_stdin(config_.streams.standard_input, local_rank);
   if (err.ours.terminal && has_stdin && isatty(STDIN_FILENO) == 1) {

@@ -8,6 +8,7 @@
 #include "agent/config.hpp"
 #include "agent/streams/log_file.hpp"
 #include "agent/streams/worker_output.hpp"
+#include "agent/workers/worker_environment.hpp"
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
 #include "machine/processes/spawn.hpp"
@@ -33,6 +34,11 @@ class WorkerStarter {
 
   /// `job_socket` is for its environment; empty: none.
   PreparedWorker prepare(const proto::Round& round, int local_rank, const std::string& job_socket);
+
+  /// The variables of the round for a worker that goes on in it, and was started in another one.
+  [[nodiscard]] EnvironmentPairs environment_of_kept(const proto::Round& round,
+                                                     const StartRound& start, int local_rank,
+                                                     const std::string& job_socket) const;
 
   /// What the first worker of every round has, as far as Python and modules look at it when they
   /// start.

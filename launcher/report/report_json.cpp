@@ -138,6 +138,7 @@ Json round_json(const agent::RoundSummary& round, const std::string& own_host) {
                {"started", describe(round.started)},
                {"lasted_seconds", in_seconds(round.lasted)}};
   if (round.furthest_step) json["furthest_step"] = *round.furthest_step;
+  if (round.kept_workers > 0) json["kept_workers"] = round.kept_workers;
   json["end"] = round.end;
   if (round.culprit) json["culprit"] = culprit_json(*round.culprit, own_host);
   return json;

@@ -32,12 +32,12 @@ void wait_for_child(Clock::duration limit) {
 }
 
 /// The kernel's own list takes no walk. It may leave out one while others end.
-bool is_parent_of_another(pid_t kept) {
+bool is_parent_of_another(const KeptProcesses& kept) {
   std::error_code ignored;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
     std::ifstream children(task.path() / "children");
     for (pid_t child = 0; children >> child;) {
-      if (child != kept) return true;
+      if (!kept.has(child)) return true;
     }
   }
   return false;
@@ -45,24 +45,39 @@ bool is_parent_of_another(pid_t kept) {
 
 }  // namespace
 
-bool has_children(pid_t kept) {
+bool KeptProcesses::has(pid_t pid) const {
+  return pid == alone || (!sessions.empty() && sessions.contains(getsid(pid)));
+}
+
+std::vector<ProcessEntry> KeptProcesses::others_of(std::vector<ProcessEntry> all) const {
+  std::set<pid_t> stays;
+  std::erase_if(all, [&](const ProcessEntry& process) {
+    if (process.pid == alone) return true;
+    if (!has(process.pid) && !stays.contains(process.parent)) return false;
+    stays.insert(process.pid);
+    return true;
+  });
+  return all;
+}
+
+bool has_children(const KeptProcesses& kept) {
   siginfo_t info{};
   if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
-  if (kept <= 0 || is_parent_of_another(kept)) return true;
-  const auto all = live_descendants();
-  if (std::any_of(all.begin(), all.end(),
-                  [kept](const ProcessEntry& process) { return process.pid != kept; }))
-    return true;
+  if (kept.none() || is_parent_of_another(kept)) return true;
+  if (!kept.others_of(live_descendants()).empty()) return true;
   // One that has ended since is not among the living.
   info = {};
   return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
-         info.si_pid != kept;
+         !kept.has(info.si_pid);
 }
 
 ChildrenKiller::ChildrenKiller(Clock::time_point deadline,
                                std::function<void(const ProcessEntry&)> killed, Signal send,
-                               pid_t kept)
-    : deadline_(deadline), killed_(std::move(killed)), send_(std::move(send)), kept_(kept) {}
+                               KeptProcesses kept)
+    : deadline_(deadline),
+      killed_(std::move(killed)),
+      send_(std::move(send)),
+      kept_(std::move(kept)) {}
 
 bool ChildrenKiller::go_on(Clock::time_point until) {
   while (true) {
@@ -100,13 +115,12 @@ void ChildrenKiller::look(Clock::time_point until) {
     look_began_ = Clock::now();
     next_ = 0;
     // The init of a pid namespace owns all of it, and needs no /proc to find it.
-    if (getpid() == 1 && kept_ <= 0) ::kill(-1, SIGKILL);
+    if (getpid() == 1 && kept_.none()) ::kill(-1, SIGKILL);
   }
   if (next_ == 0) {  // no process of this look was signalled: the walk is not over
     if (!walk_->go_on(until)) return;
     sees_processes_ = walk_->sees_processes();
-    left_ = walk_->take_descendants();
-    std::erase_if(left_, [this](const ProcessEntry& process) { return process.pid == kept_; });
+    left_ = kept_.others_of(walk_->take_descendants());
   }
   while (next_ < left_.size()) {
     const ProcessEntry& process = left_[next_++];

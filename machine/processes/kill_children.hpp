@@ -13,9 +13,20 @@
 
 namespace ddprun::machine {
 
-/// True when this process has any child, dead or alive, or where `kept` is one of them, any
-/// descendant but that.
-bool has_children(pid_t kept = -1);
+/// Processes below us that stay when all others end.
+struct KeptProcesses {
+  pid_t alone = -1;          ///< without what is below it; -1: there is none
+  std::set<pid_t> sessions;  ///< all processes of these sessions, with what is below them
+
+  [[nodiscard]] bool none() const { return alone <= 0 && sessions.empty(); }
+  [[nodiscard]] bool has(pid_t pid) const;
+  /// Those of live descendants, parents first, that do not stay.
+  [[nodiscard]] std::vector<ProcessEntry> others_of(std::vector<ProcessEntry> all) const;
+};
+
+/// True when this process has any child, dead or alive, or where some are kept, any descendant but
+/// those.
+bool has_children(const KeptProcesses& kept = {});
 
 /// SIGKILLs all processes below this one and reaps them: they become our children when their
 /// parents end, because we are a subreaper. Each process is sent it once, and looks at /proc take a
@@ -27,10 +38,10 @@ class ChildrenKiller {
   using Signal = std::function<bool(const ProcessEntry&, int signal)>;
 
   /// `deadline`: then it is given up, after two looks at least. `killed`: is told of each process
-  /// that was sent SIGKILL; may be empty. `kept`: a child that stays, with what is not below it.
+  /// that was sent SIGKILL; may be empty. `kept` stay.
   explicit ChildrenKiller(Clock::time_point deadline,
                           std::function<void(const ProcessEntry&)> killed = {},
-                          Signal send = signal_process, pid_t kept = -1);
+                          Signal send = signal_process, KeptProcesses kept = {});
 
   /// Blocks until then at most. True: nothing is left, or the deadline has passed.
   bool go_on(Clock::time_point until);
@@ -49,7 +60,7 @@ class ChildrenKiller {
   Clock::time_point deadline_;
   std::function<void(const ProcessEntry&)> killed_;
   Signal send_;
-  pid_t kept_;
+  KeptProcesses kept_;
   Clock::time_point begin_ = Clock::now();
   std::optional<ProcessWalk> walk_;  // none: a look begins at next_look_
   Clock::time_point look_began_;

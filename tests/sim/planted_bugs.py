@@ -82,6 +82,13 @@ BUGS = {
         "return used(now) < settings_.max_restarts;", "return used(now) <= settings_.max_restarts;")],
     "late-done-succeeds-alone": [Edit(
         RUNNING, "if (job.roster.count(Phase::active) > 0) return;\n  proto::Finished", "proto::Finished")],
+    # Workers that go on in another round.
+    "worker-of-an-older-round-goes-on": [Edit(FORMING, "if (worker.round + 1 != number) continue;\n", "")],
+    "source-has-the-oldest-state": [Edit(FORMING, "*worker.step > source_->step", "*worker.step < source_->step")],
+    "source-need-not-go-on": [Edit(FORMING, "member.seat->keep.clear();", "static_cast<void>(0);"),
+                              Edit(FORMING, "if (const auto& source = keeping.source()) {", "if (const auto source = std::optional(keeping.source().value_or(Source{})); keeping.workers() > 0) {")],
+    "dropped-worker-runs-on": [Edit(
+        "agent/node/node_machine.cpp", "start.dropped.push_back({local_rank, worker.pid});", "static_cast<void>(0);")],
     # Sessions: each message counts once, and none is lost.
     "message-counts-twice": [
         Edit(SERVICE, "if (numbered.seq <= session.acknowledged) return;", "if (numbered.seq < session.acknowledged) return;"),

@@ -178,6 +178,39 @@ void SimJob::see_round(const RoundId& id, const proto::Round& round,
   seen.stores.insert(round.master_addr);
   seen.first_ranks[round.first_rank] += agent_of(session).node->workers();
   seen.group_ranks[session] = round.group_rank;
+  see_kept(seen, round, agent_of(session));
+}
+
+/// Workers that go on were in the last round, and none has a newer state than the source's.
+void SimJob::see_kept(RoundSeen& seen, const proto::Round& round, const Agent& agent) {
+  seen.kept.emplace(round.kept_workers, round.source_rank, round.source_step);
+  seen.kept_workers += static_cast<int>(round.keep.size());
+  const agent::NodeRound* last = agent.node->machine().round();
+  for (const int local_rank : round.keep) {
+    require(last != nullptr && last->round.number + 1 == round.number,
+            agent.id + " keeps workers of the last round only");
+    const auto step = agent.node->state_of(local_rank);
+    require(!step || *step <= round.source_step,
+            fmt::format("{} has a newer state than the source", agent.id));
+    const bool is_source = round.first_rank + local_rank == round.source_rank;
+    seen.is_source_kept = seen.is_source_kept || is_source;
+    require(!is_source || !step || *step == round.source_step,
+            fmt::format("{} has the source's state", agent.id));
+  }
+}
+
+void SimJob::check_kept() {
+  const RoundSeen& seen = rounds_.rbegin()->second;
+  require(seen.kept.size() == 1, "the nodes of a round agree on the source");
+  const auto [workers, rank, step] = *seen.kept.begin();
+  require(workers == seen.kept_workers, "as many workers go on as all nodes were told");
+  if (workers == 0) return;
+  happened("workers went on");
+  require(seen.is_source_kept, "the source goes on");
+  const RoundId& id = rounds_.rbegin()->first;
+  const auto last = rounds_.find({id.first, id.second - 1});  // none: it was another service's
+  if (last == rounds_.end() || last->second.kept.empty()) return;
+  require(step >= std::get<2>(*last->second.kept.begin()), "no step is lost where workers go on");
 }
 
 void SimJob::check_newest_round() {
@@ -193,6 +226,7 @@ void SimJob::check_newest_round() {
     next = first + workers;
   }
   require(next == seen.world_size, "the ranks are the world");
+  check_kept();
   check_asked_ranks(seen);
 }
 
@@ -252,6 +286,7 @@ void SimJob::workers_started(Agent& agent) {
     return std::pair(round.number, round.master_port);
   };
   const proto::Round& round = agent.node->machine().round()->round;
+  require(agent.node->broken().empty(), agent.id + ": " + agent.node->broken());
   world_.note(fmt::format("{} starts {}", agent.id, round.number));
   newest_started_ = std::max(newest_started_.value_or(round.number), round.number);
   agent.past = {RoundId{round.epoch, round.number}, round.number, round.restart_count};

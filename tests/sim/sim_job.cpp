@@ -141,7 +141,7 @@ SimJob::Agent& SimJob::add_node(Host& host, Stranger stranger) {
   agent.stranger = stranger;
   const HostClock clock = *host.clock;
   agent.node = std::make_unique<SimNode>(
-      world_, config_of(host, stranger), store_port,
+      world_, config_of(host, stranger), store_port, faults_.workers_go_on,
       SimNode::Surroundings{
           [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
           [&agent](proto::AgentMessage message, Clock::time_point round_began) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,10 @@ class SimJob {
     std::set<std::string> stores;
     std::map<int, int> first_ranks;             // with how many workers
     std::map<proto::AgentId, int> group_ranks;  // by session
+    // What all its nodes were told of workers that go on: how many, the source's rank and step.
+    std::set<std::tuple<int, int, std::uint64_t>> kept;
+    int kept_workers = 0;          // as each node was told of its own
+    bool is_source_kept = false;   // it is one of them
     proto::AgentId failed_before;  // where the last round failed first; empty: it did not
     int done = 0;
     Clock::time_point formed_at;
@@ -139,6 +144,8 @@ class SimJob {
   void check_newest_round();
   void check_soundness(const RoundId& id);
   void check_failing_node(const RoundSeen& seen, const rdzv::Membership& membership);
+  void see_kept(RoundSeen& seen, const proto::Round& round, const Agent& agent);
+  void check_kept();
   void check_asked_ranks(const RoundSeen& seen);
   void check_told(const Agent& agent);
   void check_end();

@@ -11,16 +11,20 @@ namespace {
 
 constexpr ExitStatus kSuccess{false, 0, false};
 constexpr Duration kStartMost = 3ms;
+constexpr Duration kStep = 50ms;  // of a worker
+// After so long in a round, a worker has its state.
+constexpr Duration kStateWithin = 20ms;
 
 }  // namespace
 
 SimNode::SimNode(World& world, agent::AgentConfig config, std::uint16_t store_port,
-                 Surroundings surroundings)
+                 bool workers_go_on, Surroundings surroundings)
     : world_(world),
       surroundings_(std::move(surroundings)),
       config_(std::move(config)),
       machine_(config_),
-      store_port_(store_port) {
+      store_port_(store_port),
+      workers_go_on_(workers_go_on) {
   config_.store.master_addr = config_.node.name;
   workers_.resize(config_.workers.size());
 }
@@ -59,8 +63,22 @@ void SimNode::crash(Duration workers_within) {
 
 int SimNode::live_workers() const {
   int count = 0;
-  for (const Played& worker : workers_) count += worker.runs ? 1 : 0;
+  for (const Played& worker : workers_) count += worker.runs && !worker.waits ? 1 : 0;
   return count;
+}
+
+std::optional<std::uint64_t> SimNode::state_of(int local_rank) const {
+  const Played& worker = workers_[static_cast<std::size_t>(local_rank)];
+  return worker.runs ? worker.step : std::nullopt;
+}
+
+/// The steps of a worker that leaves the machine's round; none, if it has not had the time to get a
+/// state.
+std::optional<std::uint64_t> SimNode::step_now() const {
+  const agent::NodeRound& round = *machine_.round();
+  const Duration lasted = surroundings_.now() - round.started_at;
+  if (lasted < kStateWithin) return std::nullopt;
+  return round.round.source_step + static_cast<std::uint64_t>(lasted / kStep);
 }
 
 void SimNode::on(agent::NodeEvent event) {
@@ -136,11 +154,32 @@ void SimNode::fail(int local_rank, bool victim) {
 void SimNode::kill(int signal) {
   if (signal == SIGCONT || signal == SIGSTOP) return;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].stubborn && signal != SIGKILL) continue;
-    later(world_.up_to(signal == SIGKILL ? 5ms : 500ms), [this, i, signal] {
-      exit(static_cast<int>(i), {true, signal, false});
-    });
+    const agent::WorkerRecord& worker = machine_.round()->group.workers()[i];
+    if (!worker.running() || worker.gets_signals()) kill(static_cast<int>(i), signal);
   }
+}
+
+void SimNode::kill(int local_rank, int signal) {
+  if (workers_[static_cast<std::size_t>(local_rank)].stubborn && signal != SIGKILL) return;
+  later(world_.up_to(signal == SIGKILL ? 5ms : 500ms), [this, local_rank, signal] {
+    exit(local_rank, {true, signal, false});
+  });
+}
+
+/// Some have got a step further than others when they are interrupted, and some end while they
+/// wait.
+void SimNode::wait_for_round(int local_rank) {
+  Played& worker = workers_[static_cast<std::size_t>(local_rank)];
+  if (worker.stubborn) return;
+  worker.step = step_now();
+  if (worker.step && world_.one_in(3)) ++*worker.step;
+  later(world_.up_to(50ms), [this, local_rank] {
+    Played& waiting = workers_[static_cast<std::size_t>(local_rank)];
+    waiting.waits = true;
+    if (waiting.runs) on(agent::WorkerWaits{local_rank, waiting.step});
+  });
+  if (!world_.one_in(10)) return;
+  later(world_.up_to(500ms), [this, local_rank] { exit(local_rank, {true, SIGKILL, false}); });
 }
 
 void SimNode::obey(agent::Prepare&) {
@@ -166,37 +205,56 @@ void SimNode::obey(agent::Send& action) {
   surroundings_.send(std::move(action.message));
 }
 
-void SimNode::obey(agent::StartWorkers&) {
+void SimNode::obey(agent::StartWorkers& action) {
   ++started_;
   has_leftovers_ = world_.one_in(10);
+  for (const auto& dropped : action.dropped)
+    workers_[static_cast<std::size_t>(dropped.local_rank)].runs = false;
+  const agent::NodeRound& round = *machine_.round();
   agent::WorkersStarted started;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    workers_[i] = {.runs = true, .stubborn = world_.one_in(20)};
-    started.workers.push_back({static_cast<int>(100 + i), surroundings_.now(), ""});
-    Fate fate = surroundings_.draw_fate();
-    fate.after = std::max<Duration>(fate.after, 2 * kStartMost);  // ends are seen after the start
     const int rank = static_cast<int>(i);
-    if (fate.kind == Fate::Kind::succeeds)
-      later(fate.after, [this, rank] { exit(rank, kSuccess); });
-    else if (fate.kind == Fate::Kind::fails)
-      later(fate.after, [this, rank] { fail(rank, false); });
-    else
-      later(fate.after, [this, rank] {
-        if (!workers_[static_cast<std::size_t>(rank)].runs) return;
-        agent::FoundHang hang;
-        hang.local_rank = rank;
-        hang.message = "silent for 60 s";
-        on(hang);
-      });
+    const auto& keep = round.round.keep;
+    const bool goes_on = std::find(keep.begin(), keep.end(), rank) != keep.end();
+    const int kept = round.group.workers()[i].pid;
+    if (!goes_on && workers_[i].runs) broken_ = "a local rank has one worker";
+    if (goes_on && kept > 0 && !workers_[i].runs) broken_ = "a worker that goes on runs";
+    if (!goes_on) workers_[i] = {.runs = true, .stubborn = world_.one_in(20)};
+    workers_[i].failed = workers_[i].waits = false;
+    started.workers.push_back(
+        {goes_on ? kept : static_cast<int>(100 + i), surroundings_.now(), ""});
+    if (workers_[i].runs) plan_fate(rank);
+    if (!workers_go_on_ || goes_on || world_.one_in(8)) continue;
+    later(2 * kStartMost, [this, rank] { on(agent::WorkerCanWait{rank, true}); });
   }
   surroundings_.workers_started();
   later(world_.up_to(kStartMost), [this, started] { on(started); });
 }
 
+void SimNode::plan_fate(int local_rank) {
+  Fate fate = surroundings_.draw_fate();
+  fate.after = std::max<Duration>(fate.after, 2 * kStartMost);  // ends are seen after the start
+  if (fate.kind == Fate::Kind::succeeds)
+    later(fate.after, [this, local_rank] { exit(local_rank, kSuccess); });
+  else if (fate.kind == Fate::Kind::fails)
+    later(fate.after, [this, local_rank] { fail(local_rank, false); });
+  else
+    later(fate.after, [this, local_rank] {
+      if (!workers_[static_cast<std::size_t>(local_rank)].runs) return;
+      agent::FoundHang hang;
+      hang.local_rank = local_rank;
+      hang.message = "silent for 60 s";
+      on(hang);
+    });
+}
+
 void SimNode::obey(agent::SignalWorkers& action) { kill(action.signal); }
 
 void SimNode::obey(agent::StopWorkers& action) {
-  kill(action.signal);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const bool asked = machine_.round()->group.workers()[i].keeping == agent::Keeping::asked;
+    asked ? wait_for_round(static_cast<int>(i)) : kill(static_cast<int>(i), action.signal);
+  }
   on(agent::ConditionsSeen{std::vector<machine::ChildCondition>(workers_.size())});
 }
 

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ class SimNode {
     std::function<void(const proto::Finished&)> over;
   };
 
-  /// `store_port`: of the workers' store that it offers.
-  SimNode(World& world, agent::AgentConfig config, std::uint16_t store_port,
+  /// `store_port`: of the workers' store that it offers. `workers_go_on`: some of its workers can
+  /// take part in another round.
+  SimNode(World& world, agent::AgentConfig config, std::uint16_t store_port, bool workers_go_on,
           Surroundings surroundings);
 
   void begin();
@@ -59,7 +61,12 @@ class SimNode {
 
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] int workers() const { return static_cast<int>(workers_.size()); }
+  /// Without those that wait for a round: they do nothing.
   [[nodiscard]] int live_workers() const;
+  /// Steps that the state of a running worker has; none: it has no state, or does not run.
+  [[nodiscard]] std::optional<std::uint64_t> state_of(int local_rank) const;
+  /// What does not hold of its workers that must; empty: all does.
+  [[nodiscard]] const std::string& broken() const { return broken_; }
   [[nodiscard]] bool suspended() const { return suspended_; }
   [[nodiscard]] const std::string& name() const { return config_.node.name; }
   [[nodiscard]] const agent::NodeMachine& machine() const { return machine_; }
@@ -69,16 +76,22 @@ class SimNode {
     bool runs = false;
     bool failed = false;  // by itself
     bool victim = false;
-    bool stubborn = false;  // ends by SIGKILL only
+    bool waits = false;     // it has left its round, and does nothing
+    bool stubborn = false;  // ends by SIGKILL only, and never waits
     Clock::time_point failed_at{};
+    std::optional<std::uint64_t> step = std::nullopt;  // of its state, when it left its last round
   };
 
   void on(agent::NodeEvent event);
   void go_on();
   void later(Duration time, std::function<void()> what);
+  void plan_fate(int local_rank);
+  void wait_for_round(int local_rank);
+  [[nodiscard]] std::optional<std::uint64_t> step_now() const;
   void exit(int local_rank, ExitStatus status);
   void fail(int local_rank, bool victim);
   void kill(int signal);
+  void kill(int local_rank, int signal);
   void follow_deadline();
 
   void obey(agent::Prepare& action);
@@ -103,7 +116,9 @@ class SimNode {
   agent::NodeMachine machine_;
   std::deque<agent::NodeEvent> events_;
   std::vector<Played> workers_;
+  std::string broken_;
   const std::uint16_t store_port_;
+  const bool workers_go_on_;
   bool has_leftovers_ = false;  // of the workers, until they are killed
   std::uint64_t checks_ = 0;    // begun or stopped
   std::uint64_t started_ = 0;   // how often the workers were: what was planned before is void

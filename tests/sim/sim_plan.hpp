@@ -54,6 +54,8 @@ struct Faults {
   bool etcd_is_slow = false;    ///< for a time, by seconds
   bool etcd_loses = false;      ///< requests, and more often answers, for a time
   bool etcd_clocks_are_wrong = false;
+  /// Workers can take part in another round, as far as chance has it.
+  bool workers_go_on = false;
   bool nodes_are_checked = false;  ///< and a check may fail or hang, unless all is mild
 };
 
@@ -85,8 +87,9 @@ struct Plan {
   std::optional<Duration> heals_after;
 };
 
-/// One seed in six has checks, one in four an etcd, and one in seven of those members of etcd with
-/// wrong clocks (27:COUNT:28); the histories of the others are as they were without.
+/// One seed in five has workers that go on, one in six has checks, one in four an etcd, and one in
+/// seven of those members of etcd with wrong clocks (27:COUNT:28); the histories of the others are
+/// as they were without.
 Faults draw_faults(World& world, std::uint64_t seed);
 /// `faults_for`: how long there may be faults.
 Plan draw_plan(World& world, const Faults& faults, Duration faults_for);

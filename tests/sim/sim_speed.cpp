@@ -97,7 +97,7 @@ void Crowd::start(Agent& agent, int index) {
   config.stop.grace_period = config.stop.kill_timeout = 5s;
   config.workers.resize(1);
   agent.node = std::make_unique<sim::SimNode>(
-      world_, std::move(config), static_cast<std::uint16_t>(1 + index),
+      world_, std::move(config), static_cast<std::uint16_t>(1 + index), false,
       sim::SimNode::Surroundings{
           [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
           [&agent](proto::AgentMessage message, sim::Clock::time_point round_began) {

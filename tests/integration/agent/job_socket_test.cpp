@@ -88,7 +88,8 @@ TEST_CASE(
     "one again") {
   const KeptLog log;
   asio::io_context context;
-  auto opened = agent::JobSocket::open(context, test::unique_mark(), [] { return "the state"; });
+  auto opened = agent::JobSocket::open(context, test::unique_mark(),
+                                       {[] { return "the state"; }, [](auto) {}});
   REQUIRE(opened.has_value());
   opened->start();
   // The first one makes the sanitizer, which opens pipes for classes new to it, know them all.

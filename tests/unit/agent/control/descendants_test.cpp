@@ -42,11 +42,13 @@ class Below {
   std::vector<std::string> notices;
   std::vector<pid_t> reaped;
   pid_t kept = -1;
-  agent::Descendants processes{
-      context,
-      nullptr,
-      {[this](const std::string& line) { notices.push_back(line); },
-       [this](pid_t pid) { reaped.push_back(pid); }, [this] { return kept; }}};
+  agent::Descendants processes{context,
+                               nullptr,
+                               {[this](const std::string& line) { notices.push_back(line); },
+                                [this](pid_t pid) { reaped.push_back(pid); },
+                                [this] {
+                                  return machine::KeptProcesses{kept, {}};
+                                }}};
 };
 
 }  // namespace

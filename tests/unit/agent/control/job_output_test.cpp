@@ -73,7 +73,7 @@ TEST_CASE("what dead workers wrote is read before their round goes on") {
   worker.print("Traceback (most recent call last):\nValueError: bad lr\n");
   worker.stream.reset();
   bool is_called = false;
-  worker.output.when_ended([&] {
+  worker.output.when_ended({}, [&] {
     is_called = true;
     CHECK(worker.output.last_message(0, 0) == "ValueError: bad lr");
   });
@@ -86,7 +86,7 @@ TEST_CASE("a stream that outlives its dead worker is read and not waited for to 
   OneWorker worker;
   worker.print("Traceback (most recent call last):\nValueError: bad lr\n");
   bool is_called = false;
-  worker.output.when_ended([&] {
+  worker.output.when_ended({}, [&] {
     is_called = true;
     CHECK(worker.output.last_message(0, 0) == "ValueError: bad lr");
   });
@@ -101,7 +101,7 @@ TEST_CASE("where no output goes through the agent none is waited for") {
   const agent::AgentConfig config;
   agent::JobOutput output(context, config, [](const std::string&) {});
   bool is_called = false;
-  output.when_ended([&] { is_called = true; });
+  output.when_ended({}, [&] { is_called = true; });
   CHECK(is_called);
 }
 

@@ -41,7 +41,8 @@ struct OneWorkerRound {
   }
 
   proto::Evidence evidence() const {
-    const std::vector<agent::WorkerRecord> workers{worker};
+    std::vector<agent::WorkerRecord> workers{worker};
+    workers.front().start = round;
     const agent::ProgressPages pages(1);
     const auto failures =
         agent::failures_of({config, round, workers, worker.started_at, began, std::nullopt, SIGTERM,
@@ -91,14 +92,14 @@ TEST_CASE("files of a round in the run directory are removed and log folders are
   OneWorkerRound of;
   of.error_file_written(1s);
   std::ofstream(agent::progress_file(of.config, of.round, 0)) << "opened and never updated";
-  agent::remove_round_files(of.config, of.round);
+  agent::remove_worker_files(of.config, {of.worker});
   CHECK(std::filesystem::is_empty(of.folder.path()));
   of.config.log_folder = (of.folder / "logs").string();
   of.error_file_written(1s);
-  agent::remove_round_files(of.config, of.round);
+  agent::remove_worker_files(of.config, {of.worker});
   CHECK(std::filesystem::exists(agent::error_file(of.config, of.round, 0)));
   of.config.run_directory.clear();
-  agent::remove_round_files(of.config, of.round);
+  agent::remove_worker_files(of.config, {of.worker});
 }
 
 TEST_CASE("log files without a writer are forgotten") {

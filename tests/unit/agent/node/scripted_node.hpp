@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -59,6 +60,12 @@ class ScriptedNode {
   void start() {
     agent::WorkersStarted started;
     for (int i = 0; i < static_cast<int>(config.workers.size()); ++i) {
+      const auto& keep = machine.round()->round.keep;
+      if (std::find(keep.begin(), keep.end(), i) != keep.end()) {
+        const auto& kept = machine.round()->group.workers()[static_cast<std::size_t>(i)];
+        started.workers.push_back({kept.pid, now, ""});
+        continue;
+      }
       started.workers.push_back(i == cannot_start ? agent::StartedWorker{0, {}, "no such file"}
                                                   : agent::StartedWorker{100 + i, now, ""});
     }
@@ -98,6 +105,7 @@ class ScriptedNode {
   bool left = false;   // the workers have left processes
   bool stuck = false;  // which SIGKILL does not end
   std::vector<machine::ChildCondition> conditions;
+  std::vector<agent::StartWorkers::Dropped> dropped;  // before the newest round
   std::vector<proto::AgentMessage> sent;
   proto::Finished finished_with;  // the job
 
@@ -135,7 +143,8 @@ class ScriptedNode {
   }
 
   void obey(const agent::Notice& action) { note("notice: " + action.line); }
-  void obey(const agent::StartWorkers&) {
+  void obey(const agent::StartWorkers& action) {
+    dropped = action.dropped;
     note("start workers");
     if (!hold_start) start();
   }

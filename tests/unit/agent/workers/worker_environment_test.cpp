@@ -43,7 +43,7 @@ std::map<std::string, std::string> of(const agent::AgentConfig& config, const pr
                                       int local_rank,
                                       const std::vector<std::string>& inherited = {}) {
   const auto pairs =
-      agent::worker_environment(config, round, local_rank, "@ddprun/0/run7", inherited);
+      agent::worker_environment(config, round, round, local_rank, "@ddprun/0/run7", inherited);
   std::map<std::string, std::string> map(pairs.begin(), pairs.end());
   CHECK(map.size() == pairs.size());  // no name twice
   return map;

@@ -23,7 +23,7 @@ TEST_CASE("a success after restarts reports the lost time") {
   agent::AgentResult result;
   result.finished.restart_count = 1;
   result.job_lasted = 8s;
-  result.last_round.began_after = 2600ms;
+  result.last_round.lost_at_most = 2600ms;
   check_report(result, "one");
   result.finished.restart_count = 12;
   check_report(result, "several");
