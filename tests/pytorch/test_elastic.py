@@ -238,10 +238,6 @@ for round in elastic.rounds():
 
 class Training(TrainingTest):
     @with_each_torch
-    def test_a_job_with_kills_has_the_losses_of_an_undisturbed_one(self, torch):
-        self.check_kills(torch, 5, "with", STEPS)
-
-    @with_each_torch
     def test_a_worker_that_hangs_is_replaced_and_the_others_leave_the_collective_that_waits_for_it(self, torch):
         self.package = package(self.folder)
         undisturbed = self.undisturbed(torch, STEPS)

@@ -61,7 +61,7 @@ class Kills(Job):
 
     @with_each_torch
     def test_a_preloaded_job_with_kills_has_the_losses_of_an_undisturbed_one(self, torch):
-        self.check_kills(torch, 5, "--preload=auto")
+        self.check_kills(torch, 2, "--preload=auto")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ import package_wheel  # noqa: E402
 import program_checks  # noqa: E402
 
 STAGED = {"bin/ddprun": 0o755, "bin/rdzvd": 0o755, "libexec/ddprun/train": 0o755, "share/man/man1/ddprun.1": 0o644,
-          "include/ddprun/ddprun_progress.h": 0o644, "share/bash-completion/completions/ddprun": 0o644}
+          "include/ddprun/ddprun_elastic.h": 0o644, "include/ddprun/ddprun_progress.h": 0o644, "share/bash-completion/completions/ddprun": 0o644}
 
 
 def wheel_of(stage, arch="x86_64"):
@@ -100,6 +100,7 @@ class Packed(unittest.TestCase):
         for name in ("ddprun/__init__.py", "ddprun/__main__.py", "ddprun/doctor.py", "ddprun/py.typed", "ddprun/_version.py",
                      "ddprun-1.2.3.data/scripts/ddprun", "ddprun-1.2.3.data/scripts/rdzvd", "ddprun-1.2.3.data/data/libexec/ddprun/train",
                      "ddprun-1.2.3.data/data/share/man/man1/ddprun.1",
+                     "ddprun-1.2.3.data/data/include/ddprun/ddprun_elastic.h",
                      "ddprun-1.2.3.data/data/include/ddprun/ddprun_progress.h",
                      "ddprun-1.2.3.dist-info/licenses/LICENSE", "ddprun-1.2.3.dist-info/licenses/THIRD_PARTY_NOTICES"):
             self.assertIn(name, names)
@@ -249,7 +250,7 @@ class Packed(unittest.TestCase):
         self.assertEqual(names["ddprun-rdzvd"], {
             "usr/bin/rdzvd", "usr/share/bash-completion/completions/rdzvd", "usr/lib/systemd/system/rdzvd.service", "etc/default/rdzvd",
             "usr/share/doc/ddprun-rdzvd/copyright", "usr/share/doc/ddprun-rdzvd/changelog.Debian.gz"})
-        self.assertEqual({name for name in names["ddprun-dev"] if "doc" not in name}, {"usr/include/ddprun/ddprun_progress.h"})
+        self.assertEqual({name for name in names["ddprun-dev"] if "doc" not in name}, {"usr/include/ddprun/ddprun_elastic.h", "usr/include/ddprun/ddprun_progress.h"})
         self.assertEqual(len(set.union(*names.values())), sum(map(len, names.values())))
         for package, path in self.debs_of(self.stage).items():
             self.assertTrue(path.read_bytes() == first[package], package)

@@ -69,7 +69,9 @@ After hand_over_to_all(const std::function<void(HeldState&)>& change) {
       for (std::size_t i = 0; i < learner.arenas(); ++i)
         learner.copy_in(i, std::vector<float>(learner.arena_size(), static_cast<float>(rank + i)));
       state.step = rank == 0 ? 5 : 4;
-      learner.set_step_state({.updates = static_cast<std::uint64_t>(state.step)});
+      StepState steps;
+      steps.updates = static_cast<std::uint64_t>(state.step);
+      learner.set_step_state(steps);
       mine = {.is_there = true, .step = state.step, .hash = learner.hash_of_all()};
       if (rank == 2) change(mine);
     }
