@@ -35,7 +35,10 @@ std::vector<proto::EndedWorker> ended_well(const NodeRound& round) {
 /// Workers that have lost another one, and left the round for it: its victims.
 void add_leavers(proto::Stopped& stopped, const NodeRound& round) {
   for (const int local_rank : round.leavers) {
-    if (!round.group.workers()[static_cast<std::size_t>(local_rank)].waits()) continue;
+    const bool is_known = std::any_of(
+        stopped.failures.begin(), stopped.failures.end(),
+        [local_rank](const proto::WorkerFailure& one) { return one.local_rank == local_rank; });
+    if (is_known) continue;
     proto::WorkerFailed failed = round.failure_of_leaver(local_rank, round.stopped_at.value());
     proto::WorkerFailure failure = rdzv::without_evidence(failed);
     failure.evidence.victim_phrase = "lost another worker";
