@@ -47,7 +47,10 @@ bool is_there(const std::filesystem::path& path) {
 bool can_go_on(const Options& options, const WorkerEnvironment& environment,
                const ChosenDevice& chosen, Learner& learner) {
   const bool may_have_others = std::max(environment.world_size, environment.max_world_size) > 1;
-  if (options.device.parallel != Parallel::ddp || !may_have_others) return false;
+  // Nodes of a job that has no restarts may still change, if their number may.
+  const bool may_have_rounds = environment.may_restart || environment.max_world_size > 0;
+  if (options.device.parallel != Parallel::ddp || !may_have_others || !may_have_rounds)
+    return false;
   if (!chosen.gpu) return true;
   try {
     learner.make_room_to_keep();

@@ -76,6 +76,7 @@ WorkerEnvironment read_environment(const VariableLookup& lookup) {
   if (result.run_id == "none") result.run_id.clear();
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   result.restart_count = number_of(lookup, env::kRestartCount, 0, most).value_or(0);
+  result.may_restart = number_of(lookup, env::kMaxRestarts, 0, most).value_or(1) > 0;
   result.round = number_of(lookup, env::kRound, 0, most).value_or(result.restart_count);
   result.epoch = number_of(lookup, env::kEpoch, 0, most);
   if (const auto source = number_of(lookup, kSourceRank, 0, result.world_size - 1))

@@ -29,6 +29,7 @@ struct WorkerEnvironment {
       job_socket;      ///< of ddprun's agent on this host; no other job here has it. Empty: none
   std::string run_id;  ///< empty: none was given ("none", torchrun's default, counts as none)
   std::int64_t restart_count = 0;
+  bool may_restart = true;  ///< the launcher restarts workers that fail, or does not say
   std::int64_t round = 0;
   std::optional<std::int64_t> epoch;        ///< of the round; none: the launcher knows none
   std::optional<int> source_rank;           ///< kSourceRank; none: no worker was kept with a state
