@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "tests/unit/trainer/host/host_executor.hpp"
-#include "trainer/model/graph_builder.hpp"
+#include "tests/unit/trainer/run/plan/small_plan.hpp"
 #include "trainer/run/plan/start.hpp"
 
 namespace ddprun::trainer {
@@ -39,19 +39,8 @@ class RecordingCommunicator final : public Communicator {
 };
 
 TEST_CASE("ranks that have met wait anew for each arena that rank 0 gives to all") {
-  GraphBuilder builder({1, 1, 2});
-  builder.softmax_cross_entropy(builder.linear("a", 0, 3));
-  const Graph graph = builder.finish();
-  WorkerEnvironment environment;
-  environment.world_size = 2;
-  const TrainPlan plan = make_plan({}, environment,
-                                   {.name = "shapes",
-                                    .content = "0123456789abcdef",
-                                    .test_content = "fedcba9876543210",
-                                    .samples = 1000,
-                                    .shape = {.height = 1, .width = 1, .channels = 2},
-                                    .classes = 3},
-                                   std::nullopt);
+  const Graph graph = test::small_graph();
+  const TrainPlan plan = test::small_plan(2);
   Learner learner(graph, test::host(), {.optimizer = {.kind = OptimizerKind::adamw}});
   TrainingState state = fresh_state(plan);
   RecordingCommunicator communicator;

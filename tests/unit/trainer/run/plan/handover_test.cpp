@@ -5,7 +5,7 @@
 
 #include "tests/unit/trainer/comm/rank_groups.hpp"
 #include "tests/unit/trainer/host/host_executor.hpp"
-#include "trainer/model/graph_builder.hpp"
+#include "tests/unit/trainer/run/plan/small_plan.hpp"
 #include "trainer/run/plan/start.hpp"
 
 namespace ddprun::trainer {
@@ -45,23 +45,11 @@ struct After {
 
 /// `change`: of rank 2, before.
 After hand_over_to_all(const std::function<void(HeldState&)>& change) {
-  GraphBuilder builder({1, 1, 2});
-  builder.softmax_cross_entropy(builder.linear("a", 0, 3));
-  const Graph graph = builder.finish();
+  const Graph graph = test::small_graph();
   After after;
   const auto body = [&](Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
-    WorkerEnvironment environment;
-    environment.rank = communicator.rank();
-    environment.world_size = 3;
-    const TrainPlan plan = make_plan({}, environment,
-                                     {.name = "shapes",
-                                      .content = "0123456789abcdef",
-                                      .test_content = "fedcba9876543210",
-                                      .samples = 1000,
-                                      .shape = {.height = 1, .width = 1, .channels = 2},
-                                      .classes = 3},
-                                     std::nullopt);
+    const TrainPlan plan = test::small_plan(3, communicator.rank());
     Learner learner(graph, test::host(), {.optimizer = {.kind = OptimizerKind::adamw}});
     TrainingState state = fresh_state(plan);
     HeldState& mine = after.mine[rank];
