@@ -48,8 +48,8 @@ struct LastRound {
   /// What the rounds before it may have done in vain, on this node: all of those before the last
   /// one that began anew, and the time between those in which workers went on.
   std::chrono::nanoseconds lost_at_most{0};
-  int rounds_without_loss = 0;  ///< since then: of those, a step at most was done in vain
-  int first_rank = 0;           ///< of this node
+  bool repeats_steps = false;  ///< workers went on since then, and repeat what was interrupted
+  int first_rank = 0;          ///< of this node
   int nodes = 1;
   int world_size = 0;                 ///< 0: there was no round
   std::string store_addr;             ///< of its workers

@@ -162,6 +162,7 @@ inline constexpr auto kFields<Join> = std::tuple{
     field("wants_report", &Join::wants_report),
     field("checks_first", &Join::checks_first),
     field("kept", &Join::kept, kWorkersOfNode),
+    field("knows_kept", &Join::knows_kept),
 };
 template <>
 inline constexpr auto kAgrees<Join> =

@@ -95,7 +95,7 @@ struct PastRound {
   RoundNumber number = 0;
   int restart_count = 0;
 };
-/// A worker that has left its round and waits for the next one, with its process and its memory.
+/// A worker that has left its round and waits for the next one, with its memory.
 struct KeptWorker {
   int local_rank = 0;
   RoundNumber round = 0;  ///< that it has left
@@ -122,6 +122,7 @@ struct Join {
   bool wants_report = false;          ///< it writes the job's report to a file
   bool checks_first = false;          ///< it takes part only after a Check that it passed
   std::vector<KeptWorker> kept = {};  ///< by local rank
+  bool knows_kept = false;            ///< its workers would learn of kept ones
 };
 /// Every worker of the round has been exec'd.
 struct Started {
@@ -249,8 +250,7 @@ struct Round {
   std::uint16_t master_port = 0;
   /// The worker that failed the round before, if one did; without last lines and stacks.
   std::optional<FailedWorker> last_culprit = std::nullopt;
-  /// Local ranks of this node whose workers of the last round go on, with their memory; all others
-  /// are started.
+  /// Local ranks of this node whose workers of the last round go on; all others are started.
   std::vector<int> keep = {};
   int kept_workers = 0;  ///< on all nodes; 0: `source_rank` and `source_step` say nothing
   int source_rank = 0;   ///< of the kept worker with the newest state, which all others get

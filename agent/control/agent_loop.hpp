@@ -131,7 +131,9 @@ class Agent {
   void prepare();
   void send(proto::AgentMessage message);
   void start_workers(const StartWorkers& action);
-  void take_workers(const std::vector<int>& local_ranks, std::vector<LaunchedWorker> workers);
+  /// `problem`: why none of `local_ranks` was launched; empty: `launched` has all.
+  void take_workers(const std::vector<int>& local_ranks, std::vector<LaunchedWorker> launched,
+                    const std::string& problem = "");
   void signal_workers(int signal);
   void stop_workers(const StopWorkers& action);
   void pause();

@@ -174,6 +174,12 @@ constexpr std::size_t kEndedMax = 100'000;  // remembered of a round
 
 }  // namespace
 
+/// Files of those that go on, and of those that have ended since the last round, are older.
+void SharedMemoryCleanup::begin_round(std::chrono::system_clock::time_point now, bool any_goes_on) {
+  if (!round_) round_.emplace(machine::EndedProcesses{{}, now});
+  if (!any_goes_on && round_->pids.empty()) round_->since = now;
+}
+
 void SharedMemoryCleanup::note_end(pid_t pid) {
   if (round_ && round_->pids.size() < kEndedMax) round_->pids.insert(pid);
 }

@@ -94,7 +94,8 @@ class SharedMemoryCleanup {
   explicit SharedMemoryCleanup(std::string folder = machine::kSharedMemoryFolder)
       : folder_(std::move(folder)) {}
 
-  void begin_round(std::chrono::system_clock::time_point now) { round_ = {{}, now}; }
+  /// `any_goes_on`: a worker from the round before.
+  void begin_round(std::chrono::system_clock::time_point now, bool any_goes_on);
   /// A process of the round, or of what is left of it, has ended.
   void note_end(pid_t pid);
   /// No process of the round is left. Where all have ended by themselves in order, nothing is to be

@@ -1,6 +1,5 @@
 #include "agent/control/elastic_workers.hpp"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include <csignal>
 #include <utility>
 
-#include <spdlog/spdlog.h>
+#include <fmt/format.h>
 #include <boost/asio/write.hpp>
 
 namespace ddprun::agent {
@@ -26,14 +25,6 @@ WorkerMessage message_of_kind(std::string_view kind) {
   WorkerMessage message;
   message.add("message", kind);
   return message;
-}
-
-/// The session of the process at the other end; -1: it is gone.
-pid_t session_of(ElasticWorkers::Socket& socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return -1;
-  return getsid(peer.pid);
 }
 
 }  // namespace
@@ -78,7 +69,7 @@ class ElasticWorkers::Connection : public std::enable_shared_from_this<Connectio
         socket_(std::move(greeted.socket)),
         parser_(std::move(greeted.parser)),
         outgoing_(std::move(greeted.unsent)),
-        session_(session_of(socket_)) {}
+        session_(getsid(greeted.peer)) {}
 
   [[nodiscard]] pid_t session() const { return session_; }
   [[nodiscard]] std::optional<int> local_rank() const { return local_rank_; }
@@ -220,8 +211,9 @@ void ElasticWorkers::on_end(const ConnectionPtr& connection) {
   if (!local_rank) return;
   joined_.erase(*local_rank);
   const WorkerRecord& worker = workers()[static_cast<std::size_t>(*local_rank)];
+  const bool is_stopping = machine_.round()->group.stopping();
   if (worker.running() && worker.keeping == Keeping::asked) kill(-worker.pid, SIGTERM);
-  if (worker.waits()) kill(-worker.pid, SIGKILL);
+  if (worker.waits() && is_stopping) kill(-worker.pid, SIGKILL);
   handle_(WorkerCanWait{*local_rank, false});
 }
 
@@ -236,8 +228,12 @@ void ElasticWorkers::interrupt(int local_rank, bool now, const std::string& reas
 
 void ElasticWorkers::begin_round(const std::function<EnvironmentPairs(int local_rank)>& variables) {
   for (const int local_rank : machine_.round()->round.keep) {
+    const WorkerRecord& worker = workers()[static_cast<std::size_t>(local_rank)];
     const auto found = joined_.find(local_rank);
-    if (found == joined_.end()) continue;
+    if (found == joined_.end()) {  // it would wait for ever
+      if (worker.running()) kill(-worker.pid, SIGKILL);
+      continue;
+    }
     WorkerMessage message = message_of_kind("round");
     for (const auto& [name, value] : variables(local_rank)) message.add(name, value);
     found->second->send(message);
@@ -254,13 +250,13 @@ void ElasticWorkers::forget(int local_rank) {
 /// What they hold, such as a GPU's memory, is what the workers need that are started in their
 /// place.
 void ElasticWorkers::drop(const std::vector<StartWorkers::Dropped>& dropped, Clock::duration limit,
-                          std::function<void(bool)> ended) {
-  for (const auto& [local_rank, pid] : dropped) {
+                          std::function<void(const std::string&)> ended) {
+  for (const auto& [local_rank, pid, start] : dropped) {
     forget(local_rank);
     kill(-pid, SIGKILL);
     dropped_.insert(pid);
   }
-  if (dropped_.empty()) return ended(true);
+  if (dropped_.empty()) return ended("");
   when_dropped_ = std::move(ended);
   drop_limit_.follow(Clock::now() + limit);
 }
@@ -271,9 +267,19 @@ void ElasticWorkers::child_ended(pid_t pid) {
 
 void ElasticWorkers::end_drop() {
   drop_limit_.follow(std::nullopt);
-  const bool all = dropped_.empty();
+  std::string problem;
+  if (!dropped_.empty())
+    problem =
+        fmt::format("SIGKILL has not ended pid {}, a worker of the last round (--kill-timeout)",
+                    *dropped_.begin());
   dropped_.clear();
-  if (const auto ended = std::exchange(when_dropped_, nullptr)) ended(all);
+  if (const auto ended = std::exchange(when_dropped_, nullptr)) ended(problem);
+}
+
+void ElasticWorkers::end_all() {
+  keeps_ = false;
+  when_dropped_ = nullptr;
+  drop_limit_.follow(std::nullopt);
 }
 
 void ElasticWorkers::note_reaped(pid_t pid) {

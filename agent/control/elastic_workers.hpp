@@ -52,6 +52,7 @@ class ElasticWorkers {
   /// A connection that has said its hello.
   struct Greeted {
     Socket socket;
+    pid_t peer = -1;            ///< the process at the other end
     proto::FrameParser parser;  ///< with the bytes that have come
     std::string first_message;
     std::string unsent;  ///< bytes for the worker that come before all others
@@ -80,15 +81,15 @@ class ElasticWorkers {
   // ---- processes of workers that wait ----
 
   /// SIGKILL for those that do not go on. `ended` is called once when they have ended, at once
-  /// where there are none, or after the limit.
+  /// where there are none; or after the limit, with a problem.
   void drop(const std::vector<StartWorkers::Dropped>& dropped, Clock::duration limit,
-            std::function<void(bool all)> ended);
+            std::function<void(const std::string& problem)> ended);
   /// A child that is no worker has ended.
   void child_ended(pid_t pid);
   /// While all that is left of a round was killed.
   void note_reaped(pid_t pid);
-  /// From here on none stays.
-  void end_all() { keeps_ = false; }
+  /// From here on none stays, and no drop is waited for.
+  void end_all();
   /// Those that stay when a round ends, by their sessions.
   [[nodiscard]] std::set<pid_t> sessions() const;
   /// Those whose streams stay open then.
@@ -110,7 +111,7 @@ class ElasticWorkers {
   std::map<int, ConnectionPtr> joined_;  // by local rank
   std::vector<ConnectionPtr> early_;     // of workers that are being started
   std::set<pid_t> dropped_;              // until they have ended
-  std::function<void(bool)> when_dropped_;
+  std::function<void(const std::string&)> when_dropped_;
   DeadlineTimer drop_limit_;
   bool keeps_ = true;
 };

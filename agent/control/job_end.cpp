@@ -83,10 +83,10 @@ void note_losses(AgentResult& result) {
   for (std::size_t i = 1; i < rounds.size(); ++i) {
     if (rounds[i].kept_workers > 0) {
       last.lost_at_most += rounds[i].started - (rounds[i - 1].started + rounds[i - 1].lasted);
-      ++last.rounds_without_loss;
+      last.repeats_steps = true;
     } else {
       last.lost_at_most = rounds[i].started - rounds.front().started;
-      last.rounds_without_loss = 0;
+      last.repeats_steps = false;
     }
   }
 }
@@ -115,6 +115,7 @@ void add_summary(AgentResult& result, const NodeRound& round, const JobStart& st
 }
 
 void Agent::end_job(EndJob& action) {
+  local_.workers.end_all();
   watches_.remove_timers();
   descendants_.end_turns();  // a turn that kills leftovers would find those that are named already
   link_.ends_within(end_limit(config_));

@@ -217,8 +217,11 @@ void JobOutput::end_waits(bool is_late) {
   }
 }
 
-std::string JobOutput::last_message(proto::RoundNumber round, int local_rank) const {
-  return output_ ? output_->signs(round, local_rank).message() : "";
+std::string JobOutput::last_message(proto::RoundNumber round, int local_rank,
+                                    Clock::time_point since) const {
+  if (!output_) return "";
+  const LineSigns signs = output_->signs(round, local_rank);
+  return signs.first_at() && *signs.first_at() >= since ? signs.message() : "";
 }
 
 void JobOutput::when_ended(KeptWorkers kept, std::function<void()> then) {

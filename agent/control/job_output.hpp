@@ -86,8 +86,9 @@ class JobOutput {
   /// A worker has failed. `then` is called when what it wrote by now has been read: at once or from
   /// the context, in the order of the calls. All workers of a round are waited for 200 ms at most.
   void when_read(std::function<void()> then);
-  /// Its last words.
-  [[nodiscard]] std::string last_message(proto::RoundNumber round, int local_rank) const;
+  /// Its last words. Empty: it has had none since then. `round`: in which it was started.
+  [[nodiscard]] std::string last_message(proto::RoundNumber round, int local_rank,
+                                         std::chrono::steady_clock::time_point since = {}) const;
   /// All workers have ended but `kept`. `then` is called when what they wrote has been read: at
   /// once or from the context. A stream that an escaped process holds open is waited for 200 ms, a
   /// thread that is short of processor time 2 s.

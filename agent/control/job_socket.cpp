@@ -38,8 +38,10 @@ proto::Hello our_hello() {
 // One connection: hello, then requests, each answered in turn.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Stream::socket socket, const JobSocket::Events& events, std::shared_ptr<int> open)
+  Session(Stream::socket socket, pid_t peer, const JobSocket::Events& events,
+          std::shared_ptr<int> open)
       : socket_(std::move(socket)),
+        peer_(peer),
         idle_(socket_.get_executor()),
         events_(events),
         open_(std::move(open)) {
@@ -71,8 +73,8 @@ class Session : public std::enable_shared_from_this<Session> {
       if (!frame) return;
       if (!*frame) break;
       if (greeted_ && WorkerMessage::is_one(**frame)) {
-        return events_.worker(
-            {std::move(socket_), std::move(parser_), std::move(**frame), std::move(replies)});
+        return events_.worker({std::move(socket_), peer_, std::move(parser_), std::move(**frame),
+                               std::move(replies)});
       }
       if (greeted_) {
         replies += proto::encode_frame(events_.answer());
@@ -92,6 +94,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   Stream::socket socket_;
+  const pid_t peer_;
   asio::steady_timer idle_;
   const JobSocket::Events events_;
   std::shared_ptr<int> open_;
@@ -101,11 +104,12 @@ class Session : public std::enable_shared_from_this<Session> {
   bool greeted_ = false;
 };
 
-bool same_user(Stream::socket& socket) {
+/// The process at the other end, if its user may ask; -1: not.
+pid_t permitted_peer(Stream::socket& socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  return getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == getuid() || peer.uid == 0);
+  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return -1;
+  return peer.uid == getuid() || peer.uid == 0 ? peer.pid : -1;
 }
 
 }  // namespace
@@ -145,9 +149,9 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
   void accept() {
     acceptor_.async_accept([self = shared_from_this()](ErrorCode ec, Stream::socket socket) {
       if (ec == asio::error::operation_aborted) return;
-      if (!ec && *self->open_ < kConnectionsMax && same_user(socket)) {
-        std::make_shared<Session>(std::move(socket), self->events_, self->open_)->read();
-      }
+      const pid_t peer = ec ? -1 : permitted_peer(socket);
+      if (peer >= 0 && *self->open_ < kConnectionsMax)
+        std::make_shared<Session>(std::move(socket), peer, self->events_, self->open_)->read();
       if (no_descriptor(ec)) return self->accept_later(ec);
       self->accept();
     });

@@ -105,6 +105,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
   for (std::size_t i = 0; i < ended.workers.size(); ++i) {
     const WorkerRecord& worker = ended.workers[i];
     const int local_rank = static_cast<int>(i);
+    if (worker.waits()) continue;  // it did as it was asked, whatever it wrote meanwhile
     LastOutput output = last_output(ended, local_rank);
     WorkerObservation seen;
     seen.exit = worker.exit;
@@ -116,7 +117,9 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     seen.stop_signal = ended.stop_signal;
     seen.not_started = worker.error;
     seen.memory_kill = ended.memory_kill;
-    if (const auto at = output.signs.first_at(); at && !went_on(ended.pages[i], *at)) {
+    // One that has gone on from an older round may have written of that one's end.
+    if (const auto at = output.signs.first_at();
+        at && *at >= ended.started_at && !went_on(ended.pages[i], *at)) {
       seen.exception_at = *at - ended.started_at;
       seen.exception_message = output.signs.message();
       seen.exception_certain = output.signs.certain();
@@ -162,15 +165,17 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
   return failures;
 }
 
-void remove_worker_files(const AgentConfig& config, const std::vector<WorkerRecord>& workers) {
+void remove_files_of_worker(const AgentConfig& config, const StartRound& start, int local_rank) {
   if (config.run_directory.empty()) return;
+  std::remove(progress_file(config, start, local_rank).c_str());
+  if (config.log_folder.empty()) std::remove(error_file(config, start, local_rank).c_str());
+}
+
+void remove_worker_files(const AgentConfig& config, const std::vector<WorkerRecord>& workers) {
   int local_rank = -1;
   for (const WorkerRecord& worker : workers) {
     ++local_rank;
-    if (worker.waits()) continue;
-    std::remove(progress_file(config, worker.start, local_rank).c_str());
-    if (config.log_folder.empty())
-      std::remove(error_file(config, worker.start, local_rank).c_str());
+    if (!worker.waits()) remove_files_of_worker(config, worker.start, local_rank);
   }
 }
 

@@ -44,8 +44,10 @@ struct EndedRound {
 /// files and the ends of log files.
 std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended);
 
-/// Removes what the workers of a round that was judged have in the run directory, which mostly lies
-/// in memory: not of those that wait for the next round. Error files in a log folder stay.
+/// Removes what a worker that has ended has in the run directory, which mostly lies in memory. An
+/// error file in a log folder stays.
+void remove_files_of_worker(const AgentConfig& config, const StartRound& start, int local_rank);
+/// Does so for all workers of a round that was judged, but those that wait for the next one.
 void remove_worker_files(const AgentConfig& config, const std::vector<WorkerRecord>& workers);
 
 }  // namespace ddprun::agent

@@ -88,15 +88,16 @@ void Agent::start_workers(const StartWorkers& action) {
     result_.rounds.back().culprit = round.round.last_culprit;
   std::optional<RoundHandles> before = std::exchange(handles_, std::nullopt);
   handles_.emplace();
-  // Workers that go on have files from before.
-  if (round.round.keep.empty()) shared_memory_.begin_round(handles_->wall_started_at);
+  shared_memory_.begin_round(handles_->wall_started_at, !round.round.keep.empty());
   handles_->exits.resize(config_.workers.size());
   for (std::size_t i = 0; i < workers().size(); ++i)
     if (before && workers()[i].running()) handles_->take_over(*before, i);
-  local_.workers.drop(action.dropped, config_.stop.kill_timeout, [this](bool all) {
-    if (!all) handle(CannotGoOn{"a worker of the round before could not be killed"});
+  for (const auto& dropped : action.dropped)
+    remove_files_of_worker(config_, dropped.start, dropped.local_rank);
+  local_.workers.drop(action.dropped, config_.stop.kill_timeout, [this](const std::string& stuck) {
     const NodeRound& next = *machine().round();
     const auto local_ranks = started_ranks(next);
+    if (!stuck.empty()) return take_workers(local_ranks, {}, stuck);
     launch_.launch(next.round, local_ranks, local_.socket_name(),
                    [this, local_ranks](std::vector<LaunchedWorker> launched) {
                      take_workers(local_ranks, std::move(launched));
@@ -104,12 +105,15 @@ void Agent::start_workers(const StartWorkers& action) {
   });
 }
 
-void Agent::take_workers(const std::vector<int>& local_ranks,
-                         std::vector<LaunchedWorker> launched) {
+void Agent::take_workers(const std::vector<int>& local_ranks, std::vector<LaunchedWorker> launched,
+                         const std::string& problem) {
   const proto::Round& round = machine().round()->round;
   const auto now = Clock::now();
   WorkersStarted started;
   for (const WorkerRecord& kept : workers()) started.workers.push_back({kept.pid, now, ""});
+  if (!problem.empty())
+    for (const int local_rank : local_ranks)
+      started.workers[static_cast<std::size_t>(local_rank)].problem = problem;
   std::vector<OutputSource> sources;
   for (std::size_t n = 0; n < launched.size(); ++n) {
     const auto i = static_cast<std::size_t>(local_ranks[n]);
@@ -204,9 +208,9 @@ void Agent::reap_strangers() {
       if (!handles_->exits[i]) on_worker_exit(i);
     }
     // Its pidfd is ready too; we come back after it.
-    if (worker && !machine().round()->group.ended()) return;
-    const bool is_ours = worker || watches_.child_ended(info.si_pid) ||
-                         checks_.child_ended(info.si_pid) || launch_.child_ended(info.si_pid);
+    if (worker) return;
+    const bool is_ours = watches_.child_ended(info.si_pid) || checks_.child_ended(info.si_pid) ||
+                         launch_.child_ended(info.si_pid);
     if (is_ours) continue;
     machine::reap(info.si_pid);
     shared_memory_.note_end(info.si_pid);
@@ -226,6 +230,8 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   // What it has left of its group holds its GPU. Python's resource tracker is left to clean up. Not
   // later: once the worker is reaped, its number may be another group's.
   if (has_failed) kill(-pid, SIGTERM);
+  // The end of the round was before, and the next one is near.
+  if (group.workers()[local_rank].waits() && group.stopping()) kill(-pid, SIGKILL);
   seen.push_back({local_rank, Clock::now(), has_failed, !has_failed});
   // Before the others are stopped for it: an exception that is read after that counts as a
   // consequence of the stop, and its worker could not be the culprit.
@@ -257,6 +263,9 @@ void Agent::report_exit(const RoundHandles::SeenExit& seen) {
   handles_->exits[seen.local_rank].reset();
   if (!reaped) return;
   local_.workers.forget(static_cast<int>(seen.local_rank));
+  const WorkerRecord& worker = round.group.workers()[seen.local_rank];
+  if (worker.waits() && machine().state() == NodeState::waiting)
+    remove_files_of_worker(config_, worker.start, static_cast<int>(seen.local_rank));
   shared_memory_.note_end(pid);
   watches_.worker_ended(pid);
   spdlog::info("round={} local_rank={} pid={} {}", round.round.number, seen.local_rank, pid,
@@ -267,7 +276,7 @@ void Agent::report_exit(const RoundHandles::SeenExit& seen) {
                       .at = seen.at};
   if (seen.has_failed) {
     const std::string message = output_.last_message(
-        round.group.workers()[seen.local_rank].start.number, exited.local_rank);
+        round.group.workers()[seen.local_rank].start.number, exited.local_rank, round.started_at);
     exited.lost_a_peer = !victim_phrase(message).empty();
     exited.timed_out = is_time_out(message);
   }

@@ -41,6 +41,7 @@ void leave_for_problem(NodeTurn& turn, const CannotGoOn& cannot);
 void note_exit(NodeTurn& turn, const WorkerExited& exited);
 void report_hang(NodeTurn& turn, FoundHang& found);
 void report_kept_back(NodeTurn& turn);
+void note_early_exit(NodeTurn& turn, const WorkerExited& exited);
 void note_can_wait(NodeTurn& turn, const WorkerCanWait& said);
 void note_leaver(NodeTurn& turn, const WorkerWaits& waiting);
 void note_waits(NodeTurn& turn, const WorkerWaits& waiting);

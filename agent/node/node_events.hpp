@@ -119,6 +119,7 @@ struct StartWorkers {
   struct Dropped {
     int local_rank = 0;
     int pid = 0;
+    StartRound start = {};
   };
   std::vector<Dropped> dropped = {};  ///< those that wait and do not go on
 };

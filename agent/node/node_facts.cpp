@@ -149,6 +149,7 @@ proto::Join NodeFacts::join() const {
   join.store_clients_max = prepared->store_clients_max;
   join.wants_report = config.report.wanted;
   join.checks_first = config.checks.preflight.has_value();
+  join.knows_kept = true;
   if (round) join.kept = round->kept();
   if (config.rendezvous) {
     join.requested_group_rank = config.rendezvous->node_rank;

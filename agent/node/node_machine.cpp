@@ -63,7 +63,7 @@ WorkerGroup next_group(const NodeFacts& node, proto::Round& round, StartWorkers&
   for (const WorkerRecord& worker : node.round->group.workers()) {
     ++local_rank;
     const bool goes_on = std::find(keep.begin(), keep.end(), local_rank) != keep.end();
-    if (worker.waits() && !goes_on) start.dropped.push_back({local_rank, worker.pid});
+    if (worker.waits() && !goes_on) start.dropped.push_back({local_rank, worker.pid, worker.start});
     if (!goes_on || !(worker.waits() || worker.exit)) continue;
     round.keep.push_back(local_rank);
     if (worker.waits()) group.keep(local_rank, worker);
@@ -116,11 +116,25 @@ void note_started(NodeTurn& turn, const WorkersStarted& started) {
   turn.node.state = NodeState::running;
   auto stop = std::exchange(round.stop, std::nullopt);
   for (const auto& [local_rank, worker] : std::exchange(round.ended_before, {})) {
+    round.group.keep(local_rank, worker);
     round.group.started(local_rank, worker.pid, turn.now);
     note_exit(turn, {.local_rank = local_rank, .exit = *worker.exit, .used = worker.used});
+    if (!worker.exit->success()) continue;
+    round.failed = true;  // the others wait for it
+    turn.send(round.failure_of(local_rank));
   }
   round.stop = std::move(stop);
   if (round.stop) begin_stop(turn);
+}
+
+/// A worker that goes on has ended before the others were started.
+void note_early_exit(NodeTurn& turn, const WorkerExited& exited) {
+  NodeRound& round = *turn.node.round;
+  WorkerRecord worker = round.group.workers()[static_cast<std::size_t>(exited.local_rank)];
+  worker.exit = exited.exit;
+  worker.used = exited.used;
+  round.group.forget(exited.local_rank);
+  round.ended_before.push_back({exited.local_rank, std::move(worker)});
 }
 
 // ---- the core's news ----
@@ -245,8 +259,9 @@ void note_leaver(NodeTurn& turn, const WorkerWaits& waiting) {
   if (!round.group.workers()[static_cast<std::size_t>(waiting.local_rank)].waits()) return;
   round.leavers.push_back(waiting.local_rank);
   if (round.failed || turn.node.leave.signal) return;  // the stop is near
+  // Else suspects may be looked at for the first one.
+  if (round.kept_back.empty()) round.kept_until = turn.now + NodeMachine::kPeerEndsWithin;
   round.kept_back.push_back(round.failure_of_leaver(waiting.local_rank, turn.now));
-  if (!round.kept_until) round.kept_until = turn.now + NodeMachine::kPeerEndsWithin;
 }
 
 void note_waits(NodeTurn& turn, const WorkerWaits& waiting) {
@@ -266,7 +281,9 @@ void join_with_fewer(NodeTurn& turn, const WorkerExited& exited) {
 
 /// SIGKILL has not ended one that waited: nothing more can be done.
 void give_up_waiting_workers(NodeTurn& turn) {
-  if (turn.node.round) turn.node.round->group.deadline_passed(turn.now);
+  if (!turn.node.round) return;
+  turn.node.round->countdown_at.reset();
+  turn.node.round->group.deadline_passed(turn.now);
 }
 
 void end_waiting_workers(NodeTurn& turn) {

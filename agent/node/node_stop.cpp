@@ -82,7 +82,7 @@ void report(NodeTurn& turn) {
   turn.act(ReportRound{});
   const bool last = round.stop->final || node.leave.signal || round.stuck;
   node.state = last ? NodeState::ending : NodeState::waiting;
-  if (last) return;
+  if (last) return end_waiting_workers(turn);
   // Workers that go on use theirs.
   node.awaits_gpus = !node.config.checks.claimed_gpus.empty() && !round.group.any_waits();
   if (node.awaits_gpus) return turn.act(AwaitGpus{});

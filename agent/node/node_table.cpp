@@ -69,6 +69,7 @@ constexpr auto kTable = [] {
   constexpr Response fail = does<&answers::leave_for_problem>("leave");
   constexpr Response exit = does<&answers::note_exit>("report a failure, clear after the last");
   constexpr Response fewer = does<&answers::join_with_fewer>("join with the others");
+  constexpr Response early = does<&answers::note_early_exit>("report once started");
   constexpr Response gone = does<&answers::note_end_of_waiting>("note");
   constexpr Response lost = does<&answers::give_up_waiting_workers>("give up workers that waited");
   constexpr Response can = does<&answers::note_can_wait>("note");
@@ -102,7 +103,7 @@ constexpr auto kTable = [] {
       {join, no, no, no, keep, keep, no, no, no},                      // prepared
       {no, run, no, no, no, no, no, no, no},                           // started
       {no, fail, fail, no, no, no, no, no, no},                        // problem
-      {fewer, no, exit, no, exit, gone, no, gone, no},                 // exited
+      {fewer, early, exit, no, exit, gone, no, gone, no},              // exited
       {no, no, can, no, no, no, no, no, no},                           // can_wait
       {no, no, leaver, no, waits, no, no, no, no},                     // waits
       {no, no, no, no, seen, no, no, no, no},                          // conditions

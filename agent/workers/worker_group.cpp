@@ -73,7 +73,9 @@ void WorkerGroup::suspended(int local_rank) {
 
 void WorkerGroup::can_wait(int local_rank, bool can) {
   WorkerRecord& record = record_of(local_rank);
-  if (record.keeping <= Keeping::possible) record.keeping = can ? Keeping::possible : Keeping::no;
+  const bool has_left_unasked = record.keeping == Keeping::waits && !stopping();
+  if (record.keeping <= Keeping::possible || (has_left_unasked && !can))
+    record.keeping = can ? Keeping::possible : Keeping::no;
 }
 
 GroupActions WorkerGroup::stop(int signal, Clock::time_point now, bool keep) {

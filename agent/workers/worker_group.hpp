@@ -75,6 +75,8 @@ class WorkerGroup {
 
   /// A worker of an older round goes on in this one.
   void keep(int local_rank, const WorkerRecord& worker);
+  /// It has ended before the group began.
+  void forget(int local_rank) { record_of(local_rank).pid = 0; }
   /// A worker runs.
   void started(int local_rank, int pid, Clock::time_point now);
   /// A worker could not be started. Counts as a failure of its own.

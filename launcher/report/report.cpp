@@ -286,11 +286,10 @@ std::string lost_node_text(const proto::Finished& finished, int code) {
 /// repeats less than all that was before the last round.
 std::string success_line(const agent::AgentResult& result) {
   if (result.finished.restart_count == 0) return "";
-  const int steps = result.last_round.rounds_without_loss;
   return fmt::format("ddprun: done in {}, {}, at most {}{} lost\n", describe(result.job_lasted),
                      counted(result.finished.restart_count, "restart"),
                      describe(result.last_round.lost_at_most),
-                     steps > 0 ? " and " + counted(steps, "step") : "");
+                     result.last_round.repeats_steps ? " and the interrupted steps" : "");
 }
 
 /// How many workers did not just die of the signal, in a job that was asked to end.

@@ -228,6 +228,8 @@ void Forming::form(JobFacts& job, Context& context) {
   job.round.master_port = first.store_port;
   job.round.last_culprit = culprit;
   std::map<std::string, int> role_ranks;
+  const bool all_know = std::all_of(
+      nodes.begin(), nodes.end(), [](const auto* entry) { return entry->second.node.knows_kept; });
   Keeping keeping;
   Seat seat;
   for (Roster::Entry* entry : nodes) {
@@ -235,7 +237,8 @@ void Forming::form(JobFacts& job, Context& context) {
     int& role_rank = role_ranks[member.node.role];
     seat.first_role_rank = role_rank;
     seat.role_world_size = role_sizes[member.node.role];
-    seat.keep = keeping.take(member, seat.first_rank, job.round.number);
+    seat.keep.clear();
+    if (all_know) seat.keep = keeping.take(member, seat.first_rank, job.round.number);
     member.seat = seat;
     member.stepped_back = 0;
     job.roster.set_phase(member, Phase::active);

@@ -64,7 +64,8 @@ Roster::Entry& Roster::join(const AgentId& agent, const proto::Join& join, std::
                  .store_addr = join.store_addr,
                  .store_clients_max = join.store_clients_max,
                  .checks_first = join.checks_first,
-                 .kept = join.kept};
+                 .kept = join.kept,
+                 .knows_kept = join.knows_kept};
   member.order = order;
   const auto& rank = join.requested_group_rank;
   if (rank && join.insists_on_rank) rank_holders_[*rank] = agent;

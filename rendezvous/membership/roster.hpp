@@ -33,6 +33,7 @@ struct Node {
   int store_clients_max = 0;
   bool checks_first = false;
   std::vector<proto::KeptWorker> kept = {};
+  bool knows_kept = false;
 };
 
 /// A node's own numbers in a round.

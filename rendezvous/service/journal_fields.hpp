@@ -115,6 +115,7 @@ inline constexpr auto kFields<rdzv::Node> = std::tuple{
     field("store_clients_max", &rdzv::Node::store_clients_max),
     field("checks_first", &rdzv::Node::checks_first),
     field("kept", &rdzv::Node::kept, kWorkersOfNode),
+    field("knows_kept", &rdzv::Node::knows_kept),
 };
 template <>
 inline constexpr auto kFields<rdzv::Seat> = std::tuple{

@@ -90,6 +90,20 @@ class ElasticJob {
     REQUIRE(came);
   }
   void kill_rank(int rank, int signal = SIGKILL) { kill(pid_of(rank), signal); }
+  /// Some steps more have been done.
+  void await_steps() { await("has done", lines_of(out(), "has done").size() + 4); }
+  /// Three workers run; rank 1 fails twice. Two workers wait for the second restart, which has a
+  /// delay.
+  void fail_twice() {
+    await("starts", 3);
+    await_steps();
+    kill_rank(1);
+    await("goes on", 2);
+    await("starts", 4);
+    await_steps();
+    kill_rank(1);
+    await("leaves", 4);
+  }
 
   [[nodiscard]] std::string out() const {
     std::string all;
@@ -142,7 +156,7 @@ TEST_CASE("a worker that is killed is replaced, and the others go on with their 
   for (const int victim : {1, 0, 2}) {
     const auto before = lines_of(job.out(), "goes on").size();
     const auto starts = lines_of(job.out(), "starts").size();
-    std::this_thread::sleep_for(100ms);
+    job.await_steps();
     job.kill_rank(victim);
     job.await("goes on", before + 2);
     job.await("starts", starts + 1);
@@ -156,7 +170,8 @@ TEST_CASE("a worker that is killed is replaced, and the others go on with their 
   CHECK_THAT(job.err(), Contains("2 of 3 workers go on after step ") &&
                             Contains(", with the state of rank ") &&
                             Contains("(1 of 20 restarts)"));
-  CHECK_THAT(job.err(), Contains("3 restarts, at most ") && Contains(" and 3 steps lost"));
+  CHECK_THAT(job.err(),
+             Contains("3 restarts, at most ") && Contains(" and the interrupted steps lost"));
   std::stringstream text;
   text << std::ifstream(report).rdbuf();
   CHECK_THAT(text.str(), Contains("\"kept_workers\": 2"));
@@ -177,7 +192,7 @@ TEST_CASE("a worker that is suspended is replaced at once, without waiting for i
   ElasticJob job;
   Child& node = job.start({"--nproc-per-node=3", "--grace-period=30"});
   job.await("starts", 3);
-  std::this_thread::sleep_for(50ms);
+  job.await_steps();
   job.kill_rank(2, SIGSTOP);
   job.kill_rank(1);
   job.succeed(5, 3);
@@ -190,7 +205,7 @@ TEST_CASE("a worker that does not leave its round is killed after the grace peri
   const std::string how = GENERATE("deaf", "closes");
   Child& node = job.start({"--nproc-per-node=3", "--grace-period=1"}, {how, "2"});
   job.await("starts", 3);
-  std::this_thread::sleep_for(50ms);
+  job.await_steps();
   job.kill_rank(1);
   job.succeed(5, 3);
   CHECK_THAT(node.err(), Contains("1 of 3 workers go on"));
@@ -198,25 +213,28 @@ TEST_CASE("a worker that does not leave its round is killed after the grace peri
 
 TEST_CASE("a worker that is killed while it waits for the next round is replaced, too") {
   ElasticJob job;
-  Child& node = job.start({"--nproc-per-node=3", "--restart-delay=1"});
-  job.await("starts", 3);
-  std::this_thread::sleep_for(50ms);
-  job.kill_rank(1);
-  job.await("goes on", 2);
-  job.await("starts", 4);
-  std::this_thread::sleep_for(50ms);
-  job.kill_rank(1);  // the second restart in a row waits a second
-  job.await("leaves", 4);
+  Child& node = job.start({"--nproc-per-node=3", "--restart-delay=3"});
+  job.fail_twice();
   job.kill_rank(0);
   job.succeed(6, 3);
   CHECK_THAT(node.err(), Contains("1 of 3 workers go on"));
+}
+
+TEST_CASE("workers that die together while they wait do not keep the agent busy") {
+  ElasticJob job;
+  Child& node = job.start({"--nproc-per-node=3", "--restart-delay=3"});
+  job.fail_twice();
+  const std::vector<pid_t> both{job.pid_of(0), job.pid_of(2)};
+  for (const pid_t pid : both) kill(pid, SIGKILL);
+  job.succeed(4 + 3, 3);
+  CHECK_THAT(node.err(), Contains("2 of 20 restarts"));
 }
 
 TEST_CASE("what a worker has started stays with it, and goes with it") {
   ElasticJob job;
   Child& node = job.start(3, {"child", "0", "child", "1"});
   job.await("starts", 3);
-  std::this_thread::sleep_for(50ms);
+  job.await_steps();
   const auto children = [&](int rank) {
     const pid_t worker = job.pid_of(rank);
     const auto all = test::processes_showing("cmdline", "elastic_worker");
@@ -243,14 +261,7 @@ TEST_CASE("what a worker has started stays with it, and goes with it") {
 TEST_CASE("no worker that waits outlives ddprun") {
   ElasticJob job;
   Child& node = job.start({"--nproc-per-node=3", "--restart-delay=60"});
-  job.await("starts", 3);
-  std::this_thread::sleep_for(50ms);
-  job.kill_rank(1);
-  job.await("goes on", 2);
-  job.await("starts", 4);
-  std::this_thread::sleep_for(50ms);
-  job.kill_rank(1);
-  job.await("leaves", 4);
+  job.fail_twice();
   REQUIRE(test::eventually([&] {
     return node.wait_for([](auto&, const std::string& err) {
       return err.find("restarting the workers in ") != std::string::npos;
@@ -276,6 +287,7 @@ TEST_CASE("only processes of a worker may join, and one of each") {
   Child& node = job.start(2, {"stranger", "0"});
   job.succeed(2, 2);
   CHECK_THAT(node.out(), Contains("joins twice: Operation not permitted"));
+  CHECK_THAT(node.out(), Contains("another session: refused"));
 }
 
 TEST_CASE("the last words of a worker that has gone on are found") {
@@ -286,11 +298,21 @@ TEST_CASE("the last words of a worker that has gone on are found") {
   if (to_files) options.insert(options.end(), {"--log-dir=" + logs.path().string(), "--tee=3"});
   Child& node = job.start(options, {"raises", "0"});
   job.await("starts", 2);
-  std::this_thread::sleep_for(50ms);
+  job.await_steps();
   job.kill_rank(1);
   const ChildResult result = job.wait().front();
   CHECK(result.status == 1);
   CHECK_THAT(node.err(), Contains("culprit: rank 0") && Contains("ValueError: bad lr"));
+}
+
+TEST_CASE("a survivor that writes of its interruption is not the culprit") {
+  ElasticJob job;
+  Child& node = job.start(3, {"complains", "0"});
+  job.await("starts", 3);
+  job.await_steps();
+  job.kill_rank(1);
+  job.succeed(4, 3);
+  CHECK_THAT(node.err(), Contains("rank 1 killed by SIGKILL") && Contains("2 of 3 workers go on"));
 }
 
 TEST_CASE("workers of other nodes go on when one fails, and when a whole node is lost") {
@@ -303,11 +325,11 @@ TEST_CASE("workers of other nodes go on when one fails, and when a whole node is
   job.start(options);
   Child& lost = job.start(options);
   job.await("starts", 6);
-  std::this_thread::sleep_for(50ms);
+  job.await_steps();
   job.kill_rank(5);
   job.await("goes on", 5);
   job.await("starts", 7);
-  std::this_thread::sleep_for(50ms);
+  job.await_steps();
   lost.signal(SIGKILL);
   job.await("goes on", 9);
   for (const ChildResult& node : job.wait()) CHECK((node.status == 0 || node.status == 137));
@@ -330,13 +352,13 @@ TEST_CASE("nodes that join or leave cost the workers of the others no start") {
        "--grow-delay=0.1", "--output=pipe"});  // one node waits for the lease and 2 s
   job.start(options);
   job.await("starts", 2);
-  std::this_thread::sleep_for(50ms);
+  job.await_steps();
   Child& second = job.start(options);
   job.await("goes on", 2);
   job.await("starts", 4);
   for (const Line& line : lines_of(job.out(), "leaves")) CHECK(line["when"] == "step");
   for (const Line& line : lines_of(job.out(), "goes on")) CHECK(line["world"] == "4");
-  std::this_thread::sleep_for(50ms);
+  job.await_steps();
   second.signal(SIGTERM);
   job.await("goes on", 4);
   job.wait();

@@ -1,17 +1,19 @@
 /* A worker that goes on in another round, by worker/ddprun_elastic.h. It counts steps, each of
- * which takes 5 ms; its state is the count. Arguments: a folder by which ranks hand the state over,
- * the last step, and pairs of WHAT RANK, for the first process of that rank only:
+ * which takes 5 ms; its state is the count, of which it prints each tenth. Arguments: a folder by
+ * which ranks hand the state over, the last step, and pairs of WHAT RANK, for the first process of
+ * that rank only:
  *
  *   deaf RANK      never leaves its round
  *   closes RANK    ends its connection and does not answer
  *   child RANK     has a child process that runs on
  *   lonely RANK    leaves its round unasked after 40 steps
  *   stranger RANK  tries to join again, from a process of another session and from its own
+ *   complains RANK writes a traceback when it leaves its round
  *   raises RANK    in its second round it writes an exception's line and fails */
 #include "worker/ddprun_elastic.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 static ddprun_elastic elastic;
@@ -99,6 +101,7 @@ int main(int argc, char** argv) {
   int closes;
   int lonely;
   int raises;
+  int complains;
   int rounds = 0;
   if (argc < 3) return 22;
   folder = argv[1];
@@ -108,13 +111,17 @@ int main(int argc, char** argv) {
   closes = is_asked_to(argc, argv, "closes");
   lonely = is_asked_to(argc, argv, "lonely");
   raises = is_asked_to(argc, argv, "raises");
+  complains = is_asked_to(argc, argv, "complains");
   if (is_asked_to(argc, argv, "stranger")) {
     ddprun_elastic other;
     const pid_t child = fork();
+    int status = 1;
     if (child == 0) {
       setsid();
       _exit(ddprun_elastic_open(&other) == EPERM ? 0 : 1);
     }
+    waitpid(child, &status, 0);
+    printf("another session: %s\n", status == 0 ? "refused" : "joins");
     printf("joins twice: %s\n", strerror(ddprun_elastic_open(&other)));
   }
   if (is_asked_to(argc, argv, "child") && fork() == 0) {
@@ -133,6 +140,8 @@ int main(int argc, char** argv) {
     }
     if (interrupted || !has_state) {
       lonely = 0;
+      if (complains)
+        fprintf(stderr, "Traceback (most recent call last):\n  File \"x.py\", line 1\nLeft: now\n");
       printf("leaves when=%s pid=%ld\n", interrupted == DDPRUN_INTERRUPT_NOW ? "now" : "step",
              (long)getpid());
       fflush(stdout);
@@ -148,6 +157,7 @@ int main(int argc, char** argv) {
     if (step == last) break;
     pause_ms(5);
     ++step;
+    if (step % 10 == 0) say("has done", step);
   }
   say("ends", step);
   ddprun_elastic_close(&elastic);

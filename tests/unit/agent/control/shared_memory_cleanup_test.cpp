@@ -24,7 +24,7 @@ class RoundWithMemory {
     REQUIRE(waitpid(child, nullptr, 0) == child);
     worker.pid = child;
     worker.exit = ExitStatus{false, code, false};
-    cleanup.begin_round(std::chrono::system_clock::now());
+    cleanup.begin_round(std::chrono::system_clock::now(), false);
     cleanup.note_end(child);
     for (const char* end : {"_7_0", "_7_1"})
       std::ofstream(folder / ("torch_" + std::to_string(child) + end)) << "tensor";

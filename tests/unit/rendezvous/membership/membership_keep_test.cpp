@@ -101,6 +101,18 @@ TEST_CASE("workers of an older round, and those of a node that had no part in it
   }
 }
 
+TEST_CASE("no worker goes on beside a node of which the workers would not learn of it") {
+  KeepScript job;
+  job.fail("a", 0);
+  job.come_back_with("a", {{1, 0, 40}});
+  job.stopped("b");
+  proto::Join older = job.join_of("b");
+  older.knows_kept = false;
+  job.say("b", older);
+  CHECK(job.round("a").keep.empty());
+  CHECK(job.round("a").kept_workers == 0);
+}
+
 TEST_CASE("a list of workers that no node would give is not followed") {
   KeepScript job;
   job.fail("a", 0);

@@ -34,6 +34,7 @@ class Script {
     join.settings = settings;
     join.store_addr = agent;
     join.store_port = 1000;
+    join.knows_kept = true;
     return join;
   }
   void join(const std::string& agent, int workers = 2) { say(agent, join_of(agent, workers)); }
