@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -20,6 +21,16 @@ using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 
 namespace {
+
+std::vector<pid_t> train_processes_of(const Job& job) {
+  auto found = processes_with(job.mark_entry());
+  std::erase_if(found, [](pid_t pid) {
+    std::string name;
+    std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
+    return name != "train";
+  });
+  return found;
+}
 
 /// A job of four workers without checkpoints, which a restart of all could not go on from.
 class ElasticRun {
@@ -45,7 +56,7 @@ class ElasticRun {
       };
       if (!child.wait_for(begun)) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % 60));
-      auto workers = train_processes();
+      auto workers = train_processes_of(job_);
       std::shuffle(workers.begin(), workers.end(), random);
       for (int n = 0; n < at_once && n < std::ssize(workers); ++n)
         kill(workers[static_cast<std::size_t>(n)], SIGKILL);
@@ -76,16 +87,6 @@ class ElasticRun {
       ++count;
     return count;
   }
-  [[nodiscard]] std::vector<pid_t> train_processes() const {
-    auto found = processes_with(job_.mark_entry());
-    std::erase_if(found, [](pid_t pid) {
-      std::string name;
-      std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
-      return name != "train";
-    });
-    return found;
-  }
-
   std::vector<std::string> arguments_;
   Job job_;
   std::string err_;
@@ -93,6 +94,31 @@ class ElasticRun {
 };
 
 }  // namespace
+
+TEST_CASE("a run that SIGTERM ends after a recovery saves its state") {
+  const SmallData data;
+  const TempDir directory;
+  const std::filesystem::path out = directory / "out";
+  Job job;
+  Child child({program("ddprun"), "--nproc-per-node=4", "--restart-delay=0", "--max-restarts=3",
+               program("train"), "--data", data.path(), "--batch=8", "--shards=4",
+               "--epochs=100000", "--checkpoint-every=1000000", "--out", out},
+              job.settings());
+  REQUIRE(child.wait_for_output("training on "));
+  std::this_thread::sleep_for(300ms);  // until it trains
+  kill(train_processes_of(job).back(), SIGKILL);
+  REQUIRE(child.wait_for([](auto&, const std::string& err) {
+    return err.find("workers go on after step ") != std::string::npos;
+  }));
+  REQUIRE(child.wait_for_output("no checkpoint was read"));
+  std::this_thread::sleep_for(300ms);
+  child.signal(SIGTERM);
+  const ChildResult result = child.wait();
+  INFO(result.out + result.err);
+  CHECK(result.status == 143);
+  CHECK(latest_step(out) > 0);
+  CHECK((result.out + result.err).find("gave up") == std::string::npos);
+}
 
 TEST_CASE("a run under ddprun whose workers are killed ends with the bits of an undisturbed one") {
   const SmallData data;

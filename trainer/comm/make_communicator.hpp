@@ -35,6 +35,9 @@ struct CommOptions {
   std::string group = "comm/0";
   /// For fault tests; not called when empty.
   std::function<void(CommPhase, int bucket)> on_phase = {};
+  /// Ranks of one host leave notes (Communicator::has_notes()); the same on every rank. It costs a
+  /// meeting in each step.
+  bool keeps_notes = true;
   /// Looked at now and then by waits for ranks of this host, which end with CommStatus::aborted
   /// once it is true; empty: it never is.
   std::function<bool()> is_given_up = {};

@@ -77,7 +77,7 @@ class ShmCommunicator : public Communicator {
                         Clock::time_point deadline) override;
   CommResult barrier(Clock::time_point deadline) override;
   void abort(const std::string& reason) override;
-  [[nodiscard]] bool has_notes() const override { return true; }
+  [[nodiscard]] bool has_notes() const override { return options_.keeps_notes; }
   void leave_note(std::uint64_t number, std::span<const std::byte> note) override;
   [[nodiscard]] bool read_note(int rank, std::uint64_t number,
                                std::span<std::byte> note) const override;

@@ -43,23 +43,6 @@ bool is_there(const std::filesystem::path& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-/// Whether this worker could take part in another round. One alone has no other that could die.
-bool can_go_on(const Options& options, const WorkerEnvironment& environment,
-               const ChosenDevice& chosen, Learner& learner) {
-  const bool may_have_others = std::max(environment.world_size, environment.max_world_size) > 1;
-  // Nodes of a job that has no restarts may still change, if their number may.
-  const bool may_have_rounds = environment.may_restart || environment.max_world_size > 0;
-  if (options.device.parallel != Parallel::ddp || !may_have_others || !may_have_rounds)
-    return false;
-  if (!chosen.gpu) return true;
-  try {
-    learner.make_room_to_keep();
-  } catch (const std::bad_alloc&) {
-    return false;  // a GPU that is full trains as well without
-  }
-  return true;
-}
-
 }  // namespace
 
 WorkerRun::WorkerRun(const ChosenDevice& chosen, const Options& options,
@@ -77,7 +60,9 @@ int WorkerRun::run() {
   if (!environment_.source_rank) find_starting_point();
   if (!agree_on_plan() || !meet() || !begin()) return kExitPeerLost;
   if (options_.eval) return evaluate();
-  if (can_go_on(options_, environment_, chosen_, *learner_)) rounds_.connection = Elastic::open();
+  if (may_go_on(options_, environment_)) rounds_.connection = Elastic::open();
+  if (rounds_.connection && !make_room_to_go_back(chosen_.gpu.get(), *learner_, memory_.planned))
+    rounds_.connection.reset();
   while (true) {
     if (const std::optional<int> code = train()) return *code;
     if (!go_on()) {

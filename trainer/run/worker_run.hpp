@@ -1,7 +1,9 @@
 // A worker's run, step by step, and what it holds meanwhile.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -85,10 +87,20 @@ class WorkerRun {
   };
   /// How it comes from one round to the next.
   struct Rounds {
-    std::unique_ptr<Elastic> connection;  ///< null: this worker cannot
-    HeldState held;                       ///< between two rounds
-    bool has_lost_peer = false;           ///< before this round was under way
-    Handover handover;                    ///< of this round
+    /// Whether waits for other ranks make no sense any more. Empty: there is nobody who says so. In
+    /// training a signal (`asked`) asks for an end after a step, for which the ranks meet.
+    [[nodiscard]] std::function<bool()> given_up(const std::atomic<int>& asked) const {
+      if (!connection) return {};
+      return [this, &asked] {
+        return connection->is_interrupted() || (is_entering.load() && asked.load() != 0);
+      };
+    }
+
+    std::unique_ptr<Elastic> connection;   ///< null: this worker cannot
+    HeldState held;                        ///< between two rounds
+    bool has_lost_peer = false;            ///< before this round was under way
+    std::atomic<bool> is_entering{false};  ///< a later round than the first
+    Handover handover;                     ///< of this round
   };
 
   void load();

@@ -16,12 +16,6 @@
 namespace ddprun::trainer {
 namespace {
 
-/// Whether waits for other ranks make no sense any more. Empty: there is nobody who says so.
-std::function<bool()> given_up(const Elastic* connection, const std::atomic<int>& asked) {
-  if (connection == nullptr) return {};
-  return [connection, &asked] { return connection->is_interrupted() || asked.load() != 0; };
-}
-
 /// Which epoch is best depends on --best: after another one it is found again. Gives a warning
 /// about that (`place`: of the best checkpoint); empty: nothing has changed.
 std::string judge_by(const Score& score, std::int64_t steps_per_epoch, const std::string& place,
@@ -53,7 +47,7 @@ bool WorkerRun::agree_on_plan() {
     shards = make_plan(options_, environment_, input_.facts, shards).shards;
   }
   ranks_.rendezvous.emplace(environment_, options_.comm.rendezvous_timeout,
-                            given_up(rounds_.connection.get(), stop_.asked()));
+                            rounds_.given_up(stop_.asked()));
   const AgreedShards agreed = ranks_.rendezvous->agree_on_shards(
       shards.value_or(0), chosen_.gpu != nullptr, chosen_.why_no_gpu, root);
   if (!agreed.result.ok()) return give_up(agreed.result, "rendezvous failed");
@@ -75,17 +69,18 @@ bool WorkerRun::agree_on_plan() {
 }
 
 bool WorkerRun::meet() {
-  CommSetup setup = make_device_communicator(
-      chosen_,
-      {.rank = environment_.rank,
-       .world_size = environment_.world_size,
-       .shards = plan_.shards,
-       .order = chosen_.order,
-       .arena_floats = input_.graph->arena_size(),
-       .group = ranks_.rendezvous->group(),
-       .on_phase = {},
-       .is_given_up = given_up(rounds_.connection.get(), stop_.asked())},
-      options_.comm.timeout, ranks_.rendezvous->exchange(), ranks_.rendezvous->deadline());
+  CommSetup setup = make_device_communicator(chosen_,
+                                             {.rank = environment_.rank,
+                                              .world_size = environment_.world_size,
+                                              .shards = plan_.shards,
+                                              .order = chosen_.order,
+                                              .arena_floats = input_.graph->arena_size(),
+                                              .group = ranks_.rendezvous->group(),
+                                              .on_phase = {},
+                                              .keeps_notes = may_go_on(options_, environment_),
+                                              .is_given_up = rounds_.given_up(stop_.asked())},
+                                             options_.comm.timeout, ranks_.rendezvous->exchange(),
+                                             ranks_.rendezvous->deadline());
   ranks_.communicator = std::move(setup.communicator);
   if (!setup.how.empty()) ranks_.sums_text = " (" + setup.how + ")";
   if (ranks_.communicator) return true;
@@ -95,7 +90,8 @@ bool WorkerRun::meet() {
 
 /// Before training: a rank that is gone is no error where there is another round.
 bool WorkerRun::give_up(const CommResult& why, const std::string& text) {
-  rounds_.has_lost_peer = rounds_.connection != nullptr && why.status == CommStatus::aborted;
+  rounds_.has_lost_peer = rounds_.connection != nullptr && why.status == CommStatus::aborted &&
+                          stop_.asked().load() == 0;
   if (!rounds_.has_lost_peer) report_->error(fmt::format("{}: {}", text, why.detail));
   if (ranks_.communicator) ranks_.communicator->abort(why.detail);
   return false;
@@ -136,13 +132,15 @@ bool WorkerRun::begin() {
 
 /// With rank 0's weights and state: those of a checkpoint, or the first ones.
 bool WorkerRun::begin_as_stored() {
+  rounds_.held.is_there = false;
   // Anew, also where this worker was kept: all moments are 0 then.
   learner_.emplace(*input_.graph, *chosen_.device,
                    Learner::Settings{.optimizer = optimizer_config(options_),
                                      .scaler = plan_.scaler,
                                      .precision = options_.precision.format,
                                      .shards = statistic_shards(plan_)});
-  if (rounds_.connection && chosen_.gpu) learner_->make_room_to_keep();
+  if (rounds_.connection && !make_room_to_go_back(chosen_.gpu.get(), *learner_, memory_.planned))
+    rounds_.connection.reset();
   state_ = folder_.start.snapshot ? folder_.start.snapshot->state : fresh_state(plan_);
   state_.config = plan_.config;
   if (folder_.start.snapshot) {
@@ -181,6 +179,8 @@ bool WorkerRun::begin_as_handed_over() {
           fmt::format("{}: faulty memory somewhere; all ranks go back to the newest checkpoint",
                       handover.damage));
     find_starting_point();
+    // The identity of the run has the first weights, which only that has found.
+    plan_ = make_plan(options_, environment_, input_.facts, plan_.shards);
     return begin_as_stored();
   }
   begin_as_rank();

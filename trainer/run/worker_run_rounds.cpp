@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/describe.hpp"
+#include "proto/environment_names.hpp"
 #include "trainer/run/plan/run_checkpoints.hpp"
 #include "trainer/run/worker_run.hpp"
 
@@ -18,24 +19,36 @@ bool WorkerRun::go_on() {
                   .epochs = static_cast<std::int64_t>(state_.epochs.size())};
   while (true) {
     leave_round();
+    if (const int signal = stop_.asked().load(); signal != 0) {
+      report_->error(
+          fmt::format("{} ends this worker, which waits for another round", signal_name(signal)));
+      return false;
+    }
     std::optional<std::uint64_t> steps;
     if (rounds_.held.is_there) steps = static_cast<std::uint64_t>(rounds_.held.step);
     if (const int error = connection.next_round(steps); error != 0) {
       report_->error(
-          fmt::format("there is no further round for this worker: {}", std::strerror(error)));
+          fmt::format("ddprun ends this worker, which waited for another round ({}): its own lines "
+                      "tell why",
+                      std::strerror(error)));
       return false;
     }
     rounds_.has_lost_peer = false;
+    rounds_.is_entering = true;
     try {
       enter_round();
       if (!environment_.source_rank) find_starting_point();
       if (agree_on_plan() && meet()) {
         connection.watch(environment_.world_size > 1 ? ranks_.communicator.get() : nullptr);
-        if (begin()) return true;
+        if (begin()) {
+          rounds_.is_entering = false;
+          return true;
+        }
       }
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       // What failed because the round is over is no error.
       if (!connection.is_interrupted()) throw;
+      report_->warning(fmt::format("this round is left before it began: {}", error.what()));
       rounds_.has_lost_peer = true;
       if (ranks_.communicator) ranks_.communicator->abort("it leaves the round");
     }
@@ -59,7 +72,8 @@ void WorkerRun::enter_round() {
   environment_ = read_environment([this](const char* name) -> const char* {
     const char* const value = rounds_.connection->value(name);
     // The process still has those that the round does not name.
-    return value != nullptr || std::strcmp(name, kSourceRank) == 0 ? value : std::getenv(name);
+    return value != nullptr || std::strcmp(name, proto::env::kSourceRank) == 0 ? value
+                                                                               : std::getenv(name);
   });
   loop_.reset();
   ranks_.communicator.reset();

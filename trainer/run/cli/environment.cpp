@@ -79,7 +79,7 @@ WorkerEnvironment read_environment(const VariableLookup& lookup) {
   result.may_restart = number_of(lookup, env::kMaxRestarts, 0, most).value_or(1) > 0;
   result.round = number_of(lookup, env::kRound, 0, most).value_or(result.restart_count);
   result.epoch = number_of(lookup, env::kEpoch, 0, most);
-  if (const auto source = number_of(lookup, kSourceRank, 0, result.world_size - 1))
+  if (const auto source = number_of(lookup, env::kSourceRank, 0, result.world_size - 1))
     result.source_rank = static_cast<int>(*source);
   if (const char* visible = lookup(env::kCudaVisibleDevices); visible != nullptr)
     result.visible_gpus = visible;

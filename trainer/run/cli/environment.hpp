@@ -11,9 +11,6 @@ namespace ddprun::trainer {
 /// By it NVIDIA's libraries decide on tf32, whatever a program asks for.
 inline constexpr const char* kTf32Override = "NVIDIA_TF32_OVERRIDE";
 
-/// The rank that has the newest state of those that were kept from the round before.
-inline constexpr const char* kSourceRank = "DDPRUN_SOURCE_RANK";
-
 /// What the launcher told this worker. Without a launcher: one worker, alone.
 struct WorkerEnvironment {
   int rank = 0;
@@ -31,8 +28,8 @@ struct WorkerEnvironment {
   std::int64_t restart_count = 0;
   bool may_restart = true;  ///< the launcher restarts workers that fail, or does not say
   std::int64_t round = 0;
-  std::optional<std::int64_t> epoch;        ///< of the round; none: the launcher knows none
-  std::optional<int> source_rank;           ///< kSourceRank; none: no worker was kept with a state
+  std::optional<std::int64_t> epoch;  ///< of the round; none: the launcher knows none
+  std::optional<int> source_rank;     ///< DDPRUN_SOURCE_RANK; none: no worker was kept with a state
   std::optional<std::string> visible_gpus;  ///< CUDA_VISIBLE_DEVICES; none: not set
   bool forces_tf32 = false;                 ///< kTf32Override is 1
   bool forbids_tf32 = false;                ///< it is 0

@@ -60,8 +60,9 @@ void Elastic::look() {
   if (found == DDPRUN_INTERRUPT_NONE) return;
   world_changes_ = true;
   if (found != DDPRUN_INTERRUPT_NOW) return;
-  is_interrupted_ = true;
+  // First: a rank that ends an evaluation for the flag must not have its part of it counted.
   if (communicator_ != nullptr) communicator_->abort("another rank is gone");
+  is_interrupted_ = true;
 }
 
 void Elastic::watch(Communicator* communicator) {

@@ -85,13 +85,14 @@ bool TrainLoop::is_epoch_trained() const {
 }
 
 std::optional<int> TrainLoop::run() {
+  // What was due after the step at which the last round was left.
+  if (parts_.is_handed_over) {
+    if (!share()) return ending_.exit_code;
+    resume_point_.met();
+  }
   // The run before was asked to end when it had trained an epoch and not evaluated it.
   if (is_epoch_trained()) {
     if (!end_epoch()) return ending_.exit_code;
-    resume_point_.met();
-  }
-  if (parts_.is_handed_over && parts_.state.step < parts_.plan.last_step) {
-    if (!share()) return ending_.exit_code;
     resume_point_.met();
   }
   while (parts_.state.step < parts_.plan.last_step) {

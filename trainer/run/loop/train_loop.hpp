@@ -85,14 +85,6 @@ class TrainLoop {
     int stop_signal = 0;               ///< that asks a rank to end; 0: none
     bool world_changes = false;
   };
-  /// What a rank has counted since the ranks last met, up to a step: the note of that step.
-  struct StepNote {
-    std::int64_t since = 0;  ///< they met after so many steps
-    Counters counters;
-    double step_seconds = 0;
-    double exposed_seconds = 0;
-  };
-  static_assert(sizeof(StepNote) <= kNoteBytes);
   using Time = std::chrono::steady_clock::time_point;
 
   bool step();

@@ -208,6 +208,28 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
   return result;
 }
 
+/// One alone has no other that could die. Nodes of a job that has no restarts may still change, if
+/// their number may.
+bool may_go_on(const Options& options, const WorkerEnvironment& environment) {
+  const bool may_have_others = std::max(environment.world_size, environment.max_world_size) > 1;
+  const bool may_have_rounds = environment.may_restart || environment.max_world_size > 0;
+  return options.device.parallel == Parallel::ddp && may_have_others && may_have_rounds &&
+         !environment.job_socket.empty() && !options.eval;
+}
+
+bool make_room_to_go_back(cuda::Gpu* gpu, Learner& learner, const RunMemory& planned) {
+  if (gpu == nullptr) return true;
+  const std::uint64_t copy = learner.arenas() * learner.arena_size() * sizeof(float);
+  // Some of the plan is allocated already: so this is on the safe side.
+  if (gpu->free_memory() < planned.on_gpu().total() + copy) return false;
+  try {
+    learner.make_room_to_keep();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
 RunDirectory::RunDirectory(const std::filesystem::path& path) {
   const auto refuse = [&](int error) {
     // A full disk may have room again before the first checkpoint is due.

@@ -12,6 +12,7 @@
 #include "trainer/model/graph.hpp"
 #include "trainer/optim/learner.hpp"
 #include "trainer/run/plan/plan.hpp"
+#include "trainer/run/plan/run_memory.hpp"
 #include "trainer/run/report/report.hpp"
 
 namespace ddprun::trainer {
@@ -67,6 +68,13 @@ struct Giving {
 CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,
                       Learner& learner, std::chrono::nanoseconds timeout,
                       const Giving& giving = {});
+
+/// Whether a worker could take part in another round. All ranks of a job answer alike.
+bool may_go_on(const Options& options, const WorkerEnvironment& environment);
+
+/// On a GPU a worker goes back to a copy of what it holds. False: there is no room for it beside
+/// what training takes; a GPU that is full trains as well without. Null: the worker needs no copy.
+bool make_room_to_go_back(cuda::Gpu* gpu, Learner& learner, const RunMemory& planned);
 
 /// The directory of a run, made at its start: workers that are restarted find it even if the first
 /// ones died before they wrote anything. Unless kept, the destructor removes again what was made

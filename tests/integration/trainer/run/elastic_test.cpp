@@ -61,6 +61,12 @@ struct Job {
   void run_to_round(int round) {
     REQUIRE(agent.run_until([&] { return agent.round() == round; }));
   }
+  /// Some worker came to it with a state: without one all begin anew, and end with the same bits.
+  void go_on_to_round(int round) {
+    run_to_round(round);
+    CHECK(agent.source_rank().has_value());
+    CHECK(agent.source_step() > 0);
+  }
   void run_to_phase(int rank, const std::string& phase) {
     REQUIRE(agent.run_until([&] { return agent.phase(rank) == phase; }));
   }
@@ -70,6 +76,9 @@ struct Job {
     INFO(agent.events() << agent.err());
     check_same_result(base, final_line(agent.out()), "test_accuracy");
   }
+
+  /// From 0 to below `limit`.
+  int below(int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); }
 
   std::mt19937 random{Catch::rngSeed()};
   FakeAgent agent;
@@ -124,7 +133,7 @@ TEST_CASE("a run goes on with the memory of the survivors after a kill") {
   for (int turn = 0; turn < 20; ++turn) {
     INFO("turn " << turn);
     Job job({.arguments = with(arguments, kNothingWritten), .turns_ranks = turn % 5 == 4});
-    const auto step = static_cast<std::int64_t>(1 + job.random() % 40);
+    const auto step = std::int64_t{1} + job.below(40);
     job.run_to(step);
     job.agent.signal(turn % 4, SIGKILL);
     job.run_to_round(1);
@@ -144,17 +153,17 @@ TEST_CASE(
     Job job({.arguments = with(arguments, kNothingWritten)});
     FakeAgent& agent = job.agent;
     if (turn % 3 == 2) {
-      job.run_to(1 + job.random() % 40);
+      job.run_to(1 + job.below(40));
       job.run_to_phase(turn % 4, "evaluate");
     } else {
-      job.run_to(1 + job.random() % 40);
+      job.run_to(1 + job.below(40));
     }
     const int first = turn % 4;
     agent.signal(first, SIGKILL);
     if (turn % 3 == 0) agent.signal((first + 1 + turn % 2) % 4, SIGKILL);
-    job.run_to_round(1);
+    job.go_on_to_round(1);
     if (turn % 3 == 1) {
-      agent.run_for(std::chrono::microseconds(job.random() % 80000));
+      agent.run_for(std::chrono::microseconds(job.below(80000)));
       const int source = agent.source_rank().value_or(0);
       if (agent.round() == 1) agent.signal(turn % 2 == 0 ? source : first, SIGKILL);
     }
@@ -170,8 +179,8 @@ TEST_CASE("a run goes on with fewer workers, and with more again") {
     Job job({.arguments = with(arguments, kNothingWritten), .is_replacing = false});
     for (int left = 3; left >= 1; --left) {
       job.run_to(job.agent.step() + 4);
-      job.agent.signal(job.random() % (left + 1), SIGKILL);
-      job.run_to_round(4 - left);
+      job.agent.signal(job.below(left + 1), SIGKILL);
+      job.go_on_to_round(4 - left);
       CHECK(job.agent.world_size() == left);
     }
     job.check_end(base);
@@ -182,7 +191,7 @@ TEST_CASE("a run goes on with fewer workers, and with more again") {
     for (const int workers : {3, 4, 1, 2}) {
       job.run_to(job.agent.step() + 5);
       job.agent.change_world(workers);
-      job.run_to_round(++round);
+      job.go_on_to_round(++round);
       REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
     }
     job.check_end(base);
@@ -196,7 +205,7 @@ TEST_CASE("a rank that is suspended costs no more than the restart of all") {
   const std::string base = undisturbed_run(arguments);
   Job job({.arguments = with(arguments, with(kNothingWritten, {"--comm-timeout=1"}))});
   job.run_to(9);
-  job.agent.signal(job.random() % 4, SIGSTOP);
+  job.agent.signal(job.below(4), SIGSTOP);
   job.check_end(base);
 }
 
@@ -214,9 +223,9 @@ TEST_CASE("the figures of each interval, and a rate that follows the training lo
     const std::filesystem::path out = directory / "out";
     Job job({.arguments = with(arguments, {"--json", "--checkpoint-every=epoch", "--out", out})});
     for (int kill = 1; kill <= 3; ++kill) {
-      job.run_to(job.agent.step() + 1 + job.random() % 16);
+      job.run_to(job.agent.step() + 1 + job.below(16));
       job.agent.signal((turn + kill) % 4, SIGKILL);
-      job.run_to_round(kill);
+      job.go_on_to_round(kill);
       REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
     }
     job.check_end(base);
@@ -235,9 +244,9 @@ TEST_CASE("only rank 0 of the newest round writes checkpoints, and the last one 
     const Arguments writing{"--json", "--checkpoint-every=1", "--keep=all", "--out", out};
     Job job({.arguments = with(arguments, writing), .turns_ranks = turn % 2 == 1});
     for (int kill = 1; kill <= 2; ++kill) {
-      job.run_to(job.agent.step() + 3 + job.random() % 16);
+      job.run_to(job.agent.step() + 3 + job.below(16));
       job.agent.signal(kill == 1 ? 0 : 1, SIGKILL);
-      job.run_to_round(kill);
+      job.go_on_to_round(kill);
       REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
     }
     job.check_end(base);

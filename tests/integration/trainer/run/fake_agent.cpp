@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "tests/integration/trainer/run/worker_group.hpp"
 #include "worker/ddprun_progress.h"
 
 namespace ddprun::test {
@@ -67,20 +68,10 @@ FakeAgent::FakeAgent(Settings settings)
 FakeAgent::~FakeAgent() = default;
 
 std::vector<std::pair<std::string, std::string>> FakeAgent::variables(const Worker& worker) const {
-  const std::string size = std::to_string(workers_.size());
-  const std::string rank = std::to_string(worker.rank);
-  std::vector<std::pair<std::string, std::string>> all{
-      {"RANK", rank},
-      {"LOCAL_RANK", rank},
-      {"WORLD_SIZE", size},
-      {"LOCAL_WORLD_SIZE", size},
-      {"MASTER_ADDR", store_->addr()},
-      {"MASTER_PORT", std::to_string(store_->port())},
-      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-      {"TORCHELASTIC_RESTART_COUNT", std::to_string(restarts_)},
-      {"TORCHELASTIC_RUN_ID", "run"},
-      {"DDPRUN_ROUND", std::to_string(round_)},
-      {"DDPRUN_EPOCH", "1"}};
+  auto all = rank_variables(worker.rank, world_size(), *store_, restarts_);
+  all.insert(all.end(), {{"TORCHELASTIC_RUN_ID", "run"},
+                         {"DDPRUN_ROUND", std::to_string(round_)},
+                         {"DDPRUN_EPOCH", "1"}});
   if (settings_.max_workers > 0)
     all.emplace_back("DDPRUN_MAX_WORLD_SIZE", std::to_string(settings_.max_workers));
   if (source_rank_) all.emplace_back("DDPRUN_SOURCE_RANK", std::to_string(*source_rank_));

@@ -38,7 +38,7 @@ class FakeAgent {
   FakeAgent(const FakeAgent&) = delete;
   FakeAgent& operator=(const FakeAgent&) = delete;
 
-  /// Does its work until `done` holds. False: the job has ended first, or 60 s have passed.
+  /// Does its work until `done` holds. False: the job has ended first, or 120 s have passed.
   bool run_until(const std::function<bool()>& done);
   void run_for(std::chrono::microseconds time);
   /// Until all workers have ended with 0. Fails the test otherwise.
@@ -59,7 +59,7 @@ class FakeAgent {
   /// The rank that gives its state in this round; none: no worker came to it with one.
   [[nodiscard]] std::optional<int> source_rank() const { return source_rank_; }
   [[nodiscard]] std::int64_t source_step() const { return source_step_; }
-  /// When the state machine came to this round.
+  /// When the newest round failed, when the next one formed, and when all its workers had joined.
   [[nodiscard]] Time failed_at() const { return failed_at_; }
   [[nodiscard]] Time formed_at() const { return formed_at_; }
   [[nodiscard]] Time joined_at() const { return joined_at_; }

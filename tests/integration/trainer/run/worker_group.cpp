@@ -75,18 +75,8 @@ WorkerGroup::WorkerGroup(const GroupOptions& options) {
     child.directory = options.directory;
     child.environment = options.environment;
     if (store_) {
-      const std::string size = std::to_string(options.world_size);
-      const std::string rank = std::to_string(number);
-      child.environment.insert(
-          child.environment.end(),
-          {{"RANK", rank},
-           {"LOCAL_RANK", rank},
-           {"WORLD_SIZE", size},
-           {"LOCAL_WORLD_SIZE", size},
-           {"MASTER_ADDR", store_->addr()},
-           {"MASTER_PORT", std::to_string(store_->port())},
-           {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-           {"TORCHELASTIC_RESTART_COUNT", std::to_string(options.restart_count)}});
+      const auto more = rank_variables(number, options.world_size, *store_, options.restart_count);
+      child.environment.insert(child.environment.end(), more.begin(), more.end());
     }
     children_.push_back(std::make_unique<Child>(command, child));
   }
@@ -103,6 +93,21 @@ std::string last_line(const std::string& out) {
   if (end == std::string::npos) return "";
   const std::size_t start = out.rfind('\n', end);
   return out.substr(start == std::string::npos ? 0 : start + 1, end - (start + 1) + 1);
+}
+
+std::vector<std::pair<std::string, std::string>> rank_variables(int rank, int world_size,
+                                                                const rdzv::StoreServer& store,
+                                                                int restarts) {
+  const std::string size = std::to_string(world_size);
+  const std::string own = std::to_string(rank);
+  return {{"RANK", own},
+          {"LOCAL_RANK", own},
+          {"WORLD_SIZE", size},
+          {"LOCAL_WORLD_SIZE", size},
+          {"MASTER_ADDR", store.addr()},
+          {"MASTER_PORT", std::to_string(store.port())},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+          {"TORCHELASTIC_RESTART_COUNT", std::to_string(restarts)}};
 }
 
 std::string train(const GroupOptions& options) {

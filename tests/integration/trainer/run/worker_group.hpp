@@ -64,6 +64,11 @@ class WorkerGroup {
   std::vector<std::unique_ptr<Child>> children_;
 };
 
+/// What a launcher tells a rank, of which all are on this machine and meet in `store`.
+std::vector<std::pair<std::string, std::string>> rank_variables(int rank, int world_size,
+                                                                const rdzv::StoreServer& store,
+                                                                int restarts);
+
 /// Runs a group to its end; every rank must succeed. Gives rank 0's final JSON line as text.
 std::string train(const GroupOptions& options);
 
