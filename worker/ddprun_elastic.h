@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -134,10 +135,13 @@ static inline void ddprun_elastic_close(ddprun_elastic* elastic) {
  * and not ended, when another one has failed; it has --grace-period to call
  * ddprun_elastic_next_round then. Returns 0, or an errno; ENOENT: there is no DDPRUN_SOCKET, so no
  * ddprun; EPERM: this process belongs to no worker of that ddprun; EPROTO: that ddprun is older
- * than this file. After an error the other functions may be called: there is no interruption. */
+ * than this file; EAGAIN: it has not answered within 10 s. After an error the other functions may
+ * be called: there is no interruption. */
 static inline int ddprun_elastic_open(ddprun_elastic* elastic) {
   static const char kHello[] = "{\"ddprun\":\"job\",\"versions\":[1,1],\"features\":[\"elastic\"]}";
   static const char kJoin[] = "message=join";
+  const struct timeval limit = {10, 0};
+  const struct timeval none = {0, 0};
   const char* name = getenv("DDPRUN_SOCKET");
   const char* message;
   struct sockaddr_un address;
@@ -154,6 +158,8 @@ static inline int ddprun_elastic_open(ddprun_elastic* elastic) {
   memcpy(address.sun_path + 1, name + 1, length - 1);
   elastic->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (elastic->fd < 0) return errno;
+  setsockopt(elastic->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  setsockopt(elastic->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   error = connect(elastic->fd, (const struct sockaddr*)&address,
                   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) == 0
               ? 0
@@ -167,8 +173,13 @@ static inline int ddprun_elastic_open(ddprun_elastic* elastic) {
     message = ddprun_elastic_value(elastic, "message");
     if (message == NULL || strcmp(message, "joined") != 0) error = EPERM;
   }
-  if (error != 0) ddprun_elastic_close(elastic);
-  return error;
+  if (error != 0) {
+    ddprun_elastic_close(elastic);
+    return error;
+  }
+  setsockopt(elastic->fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+  setsockopt(elastic->fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
+  return 0;
 }
 
 /* Whether this worker is to leave its round: one of enum ddprun_interrupt, the strongest that has

@@ -90,13 +90,6 @@ def progress(step: int, phase: str = "") -> None:
         struct.pack_into("=H", memory, 6, _VERSION)
 
 
-def next_round() -> None:
-    """The page is that of the environment, which a kept worker (ddprun.elastic) gets anew with each round."""
-    global _page
-    if _page.opened:
-        _page = _Page()
-
-
 def progress_close() -> None:
     """This worker is not watched any more; the next progress() lets it be watched again."""
     if _page.memory is not None:

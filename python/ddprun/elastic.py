@@ -132,7 +132,7 @@ class Round:
         self._state.step = None
 
     def on_interrupt(self, function: Callable[[], object]) -> None:
-        """Calls `function` in another thread when this rank is to leave whatever it waits in; at once if that is now."""
+        """Calls `function` in another thread when this rank is to leave whatever it waits in; in this one if that is now."""
         connection = self._connection
         if connection is None:
             return
@@ -172,6 +172,9 @@ class Round:
             return True
         if not _is_lost_peer(error) and not (self._state.called and _may_come_of_an_abort(error)):
             return False
+        if not self._state.called:  # nobody has said so: it may be another connection's
+            text = " ".join(str(error).split())[:200]
+            print(f"ddprun.elastic: rank {self.rank} leaves round {self.number}: {type(error).__name__}, {text}", file=sys.stderr, flush=True)
         connection.leave(self._state)
         return connection.has_answered(self._state)
 
@@ -495,7 +498,8 @@ def _destroy_process_groups() -> None:
     thread.start()
     thread.join(_DESTROY_SECONDS)
     if thread.is_alive() or _distributed() is not None:
-        raise RuntimeError("the process group of the last round cannot be destroyed")
+        raise RuntimeError(f"torch.distributed cannot destroy the process group of the last round within {_DESTROY_SECONDS} s: "
+                           "this worker ends, and ddprun replaces it")
 
 
 def _reset_names_of_groups() -> None:
@@ -562,7 +566,6 @@ def _begin(state: _State) -> None:
     if "DDPRUN_SOURCE_RANK" not in state.variables:
         os.environ.pop("DDPRUN_SOURCE_RANK", None)
     os.environ.update(state.variables)
-    _progress.next_round()
     if sys.excepthook.__name__ == "_distributed_excepthook":  # PyTorch's, which puts the last round's rank before each line
         sys.excepthook = sys.__excepthook__
     with _connection.lock if _connection else contextlib.nullcontext():
