@@ -93,7 +93,7 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                {[this](const warden::SignalRecord& record) { on_signal(record); },
                 [this] { on_child(); }, [this] { die_with_warden(); },
                 [this](const machine::Ancestor& ended) { on_scheduler_end(ended); }}),
-      local_{{context_, machine(), [this](NodeEvent event) { handle(std::move(event)); }}},
+      local_{{machine(), [this](NodeEvent event) { handle(std::move(event)); }}},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});
@@ -166,7 +166,7 @@ const AgentResult& Agent::run() {
   if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
   auto socket = JobSocket::open(
-      context_, config_.run_id,
+      context_, config_.run_id, config_.workers.size(),
       {[this] { return job_status(config_.run_id, machine()); },
        [this](ElasticWorkers::Greeted greeted) { local_.workers.take(std::move(greeted)); }});
   if (socket) {

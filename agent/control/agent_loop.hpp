@@ -147,7 +147,7 @@ class Agent {
   std::unique_ptr<MembershipLink> make_membership();
   [[nodiscard]] NodeLink::Events link_events();
   [[nodiscard]] const NodeMachine& machine() const { return node_.machine(); }
-  [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
+  [[nodiscard]] const std::vector<WorkerRecord>& workers() const { return machine().workers(); }
 
   const AgentConfig& config_;
   warden::WardenLink link_;

@@ -55,7 +55,7 @@ void ChaosStrikes::strike() {
 }
 
 void ChaosStrikes::strike_worker(const ChaosStrike& strike, int local_rank) {
-  const auto& workers = machine_.round()->group.workers();
+  const auto& workers = machine_.workers();
   const WorkerRecord& worker = workers[static_cast<std::size_t>(local_rank)];
   if (!worker.running()) return chaos_.missed(Clock::now());
   const pid_t pid = worker.pid;
@@ -70,8 +70,7 @@ void ChaosStrikes::strike_worker(const ChaosStrike& strike, int local_rank) {
   timer->async_wait(
       [this, timer, number = machine_.round()->round.number, local_rank, pid](ErrorCode ec) {
         if (ec || machine_.round()->round.number != number) return;
-        const WorkerRecord& delayed =
-            machine_.round()->group.workers()[static_cast<std::size_t>(local_rank)];
+        const WorkerRecord& delayed = machine_.workers()[static_cast<std::size_t>(local_rank)];
         if (delayed.running() && delayed.pid == pid) kill(-pid, SIGCONT);
       });
 }

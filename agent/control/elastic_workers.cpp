@@ -141,9 +141,8 @@ class ElasticWorkers::Connection : public std::enable_shared_from_this<Connectio
   bool closes_ = false;            // once all is sent
 };
 
-ElasticWorkers::ElasticWorkers(asio::io_context& context, const NodeMachine& machine,
-                               std::function<void(NodeEvent)> handle)
-    : machine_(machine), handle_(std::move(handle)), drop_limit_(context, [this] { end_drop(); }) {}
+ElasticWorkers::ElasticWorkers(const NodeMachine& machine, std::function<void(NodeEvent)> handle)
+    : machine_(machine), handle_(std::move(handle)) {}
 
 ElasticWorkers::~ElasticWorkers() {
   for (const auto& [local_rank, connection] : joined_) connection->close();
@@ -159,11 +158,6 @@ void ElasticWorkers::take(Greeted greeted) {
     connection->refuse("the first message is not `join`");
   }
   connection->start();
-}
-
-const std::vector<WorkerRecord>& ElasticWorkers::workers() const {
-  static const std::vector<WorkerRecord> kNone;
-  return machine_.round() != nullptr ? machine_.round()->group.workers() : kNone;
 }
 
 /// A worker's session has its process's number. None: no worker that runs has this one.
@@ -247,41 +241,6 @@ void ElasticWorkers::forget(int local_rank) {
 
 // ---- processes of workers that wait ----
 
-/// What they hold, such as a GPU's memory, is what the workers need that are started in their
-/// place.
-void ElasticWorkers::drop(const std::vector<StartWorkers::Dropped>& dropped, Clock::duration limit,
-                          std::function<void(const std::string&)> ended) {
-  for (const auto& [local_rank, pid, start] : dropped) {
-    forget(local_rank);
-    kill(-pid, SIGKILL);
-    dropped_.insert(pid);
-  }
-  if (dropped_.empty()) return ended("");
-  when_dropped_ = std::move(ended);
-  drop_limit_.follow(Clock::now() + limit);
-}
-
-void ElasticWorkers::child_ended(pid_t pid) {
-  if (dropped_.erase(pid) > 0 && dropped_.empty()) end_drop();
-}
-
-void ElasticWorkers::end_drop() {
-  drop_limit_.follow(std::nullopt);
-  std::string problem;
-  if (!dropped_.empty())
-    problem =
-        fmt::format("SIGKILL has not ended pid {}, a worker of the last round (--kill-timeout)",
-                    *dropped_.begin());
-  dropped_.clear();
-  if (const auto ended = std::exchange(when_dropped_, nullptr)) ended(problem);
-}
-
-void ElasticWorkers::end_all() {
-  keeps_ = false;
-  when_dropped_ = nullptr;
-  drop_limit_.follow(std::nullopt);
-}
-
 void ElasticWorkers::note_reaped(pid_t pid) {
   for (std::size_t i = 0; i < workers().size(); ++i) {
     if (!workers()[i].waits() || workers()[i].pid != pid) continue;
@@ -294,8 +253,9 @@ void ElasticWorkers::note_reaped(pid_t pid) {
 std::set<pid_t> ElasticWorkers::sessions() const {
   std::set<pid_t> sessions;
   if (!keeps_ || machine_.state() == NodeState::over) return sessions;
+  const bool have_gone_on = machine_.state() == NodeState::starting;
   for (const WorkerRecord& worker : workers())
-    if (worker.waits()) sessions.insert(worker.pid);
+    if (worker.waits() || (have_gone_on && worker.running())) sessions.insert(worker.pid);
   return sessions;
 }
 

@@ -13,10 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 
-#include "agent/link/deadline_timer.hpp"
 #include "agent/node/node_machine.hpp"
 #include "agent/streams/output_source.hpp"
 #include "agent/workers/worker_environment.hpp"
@@ -58,8 +56,7 @@ class ElasticWorkers {
     std::string unsent;  ///< bytes for the worker that come before all others
   };
   /// The machine is borrowed; `handle` takes events for it.
-  ElasticWorkers(boost::asio::io_context& context, const NodeMachine& machine,
-                 std::function<void(NodeEvent)> handle);
+  ElasticWorkers(const NodeMachine& machine, std::function<void(NodeEvent)> handle);
   ~ElasticWorkers();
   ElasticWorkers(const ElasticWorkers&) = delete;
   ElasticWorkers& operator=(const ElasticWorkers&) = delete;
@@ -80,17 +77,12 @@ class ElasticWorkers {
 
   // ---- processes of workers that wait ----
 
-  /// SIGKILL for those that do not go on. `ended` is called once when they have ended, at once
-  /// where there are none; or after the limit, with a problem.
-  void drop(const std::vector<StartWorkers::Dropped>& dropped, Clock::duration limit,
-            std::function<void(const std::string& problem)> ended);
-  /// A child that is no worker has ended.
-  void child_ended(pid_t pid);
   /// While all that is left of a round was killed.
   void note_reaped(pid_t pid);
-  /// From here on none stays, and no drop is waited for.
-  void end_all();
-  /// Those that stay when a round ends, by their sessions.
+  /// From here on none stays.
+  void end_all() { keeps_ = false; }
+  /// Those that stay when a round ends, and when the next one clears what is left of others; by
+  /// their sessions.
   [[nodiscard]] std::set<pid_t> sessions() const;
   /// Those whose streams stay open then.
   [[nodiscard]] KeptWorkers streams() const;
@@ -102,17 +94,13 @@ class ElasticWorkers {
   void on_message(const ConnectionPtr& connection, std::string_view bytes);
   void on_end(const ConnectionPtr& connection);
   void join(const ConnectionPtr& connection);
-  void end_drop();
-  [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
+  [[nodiscard]] const std::vector<WorkerRecord>& workers() const { return machine_.workers(); }
   [[nodiscard]] std::optional<int> rank_of(pid_t session) const;
 
   const NodeMachine& machine_;
   const std::function<void(NodeEvent)> handle_;
   std::map<int, ConnectionPtr> joined_;  // by local rank
   std::vector<ConnectionPtr> early_;     // of workers that are being started
-  std::set<pid_t> dropped_;              // until they have ended
-  std::function<void(const std::string&)> when_dropped_;
-  DeadlineTimer drop_limit_;
   bool keeps_ = true;
 };
 

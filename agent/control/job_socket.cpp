@@ -28,7 +28,7 @@ using Stream = asio::local::stream_protocol;
 namespace {
 
 constexpr std::chrono::seconds kIdleLimit{60};  // a connection that says nothing is closed
-constexpr int kConnectionsMax = 64;
+constexpr std::size_t kConnectionsMax = 64;     // beside one of each worker
 constexpr std::chrono::milliseconds kNoDescriptorsRest{200};
 
 proto::Hello our_hello() {
@@ -39,7 +39,7 @@ proto::Hello our_hello() {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Stream::socket socket, pid_t peer, const JobSocket::Events& events,
-          std::shared_ptr<int> open)
+          std::shared_ptr<std::size_t> open)
       : socket_(std::move(socket)),
         peer_(peer),
         idle_(socket_.get_executor()),
@@ -97,7 +97,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const pid_t peer_;
   asio::steady_timer idle_;
   const JobSocket::Events events_;
-  std::shared_ptr<int> open_;
+  std::shared_ptr<std::size_t> open_;
   proto::FrameParser parser_;
   std::array<char, 4096> buffer_{};
   std::string outgoing_;
@@ -134,8 +134,11 @@ std::string job_status(const std::string& run_id, const NodeMachine& machine) {
 
 class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& context, Events events)
-      : acceptor_(context), later_(context), events_(std::move(events)) {}
+  Impl(asio::io_context& context, std::size_t workers, Events events)
+      : acceptor_(context),
+        later_(context),
+        connections_max_(kConnectionsMax + workers),
+        events_(std::move(events)) {}
 
   ErrorCode bind(const std::string& name) {
     ErrorCode ec;
@@ -150,7 +153,7 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
     acceptor_.async_accept([self = shared_from_this()](ErrorCode ec, Stream::socket socket) {
       if (ec == asio::error::operation_aborted) return;
       const pid_t peer = ec ? -1 : permitted_peer(socket);
-      if (peer >= 0 && *self->open_ < kConnectionsMax)
+      if (peer >= 0 && *self->open_ < self->connections_max_)
         std::make_shared<Session>(std::move(socket), peer, self->events_, self->open_)->read();
       if (no_descriptor(ec)) return self->accept_later(ec);
       self->accept();
@@ -179,15 +182,16 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
  private:
   Stream::acceptor acceptor_;
   asio::steady_timer later_;
+  const std::size_t connections_max_;
   const Events events_;
   std::string name_;
   bool is_warned_ = false;
-  std::shared_ptr<int> open_ = std::make_shared<int>(0);
+  std::shared_ptr<std::size_t> open_ = std::make_shared<std::size_t>(0);
 };
 
 Result<JobSocket> JobSocket::open(asio::io_context& context, const std::string& run_id,
-                                  Events events) {
-  auto impl = std::make_shared<Impl>(context, std::move(events));
+                                  std::size_t workers, Events events) {
+  auto impl = std::make_shared<Impl>(context, workers, std::move(events));
   const std::string name = fmt::format("ddprun/{}/{}", getuid(), run_id.substr(0, 64));
   ErrorCode ec = impl->bind(name);
   if (ec == asio::error::address_in_use) ec = impl->bind(fmt::format("{}.{}", name, getpid()));

@@ -26,10 +26,10 @@ class JobSocket {
   };
 
   /// Binds `@ddprun/UID/RUNID`; where another job of the same run id lives,
-  /// `@ddprun/UID/RUNID.PID`. Connections of other users (root excepted) are closed. Errors: the
-  /// system's.
+  /// `@ddprun/UID/RUNID.PID`. Connections of other users (root excepted) are closed, and those
+  /// beyond what `workers` and some others need. Errors: the system's.
   static Result<JobSocket> open(boost::asio::io_context& context, const std::string& run_id,
-                                Events events);
+                                std::size_t workers, Events events);
 
   JobSocket(JobSocket&&) noexcept;
   ~JobSocket();

@@ -92,17 +92,27 @@ void Agent::start_workers(const StartWorkers& action) {
   handles_->exits.resize(config_.workers.size());
   for (std::size_t i = 0; i < workers().size(); ++i)
     if (before && workers()[i].running()) handles_->take_over(*before, i);
-  for (const auto& dropped : action.dropped)
+  for (const auto& dropped : action.dropped) {
     remove_files_of_worker(config_, dropped.start, dropped.local_rank);
-  local_.workers.drop(action.dropped, config_.stop.kill_timeout, [this](const std::string& stuck) {
-    const NodeRound& next = *machine().round();
-    const auto local_ranks = started_ranks(next);
-    if (!stuck.empty()) return take_workers(local_ranks, {}, stuck);
-    launch_.launch(next.round, local_ranks, local_.socket_name(),
+    local_.workers.forget(dropped.local_rank);
+  }
+  const auto local_ranks = started_ranks(round);
+  const auto launch = [this, local_ranks] {
+    launch_.launch(machine().round()->round, local_ranks, local_.socket_name(),
                    [this, local_ranks](std::vector<LaunchedWorker> launched) {
                      take_workers(local_ranks, std::move(launched));
                    });
-  });
+  };
+  if (!action.clears) return launch();
+  // What they hold, such as a GPU's memory, is what the workers need that take their place.
+  const auto& stuck = descendants_.unkillable();
+  descendants_.kill(round.round.number, config_.stop.kill_timeout,
+                    [this, &stuck, before = stuck.size(), local_ranks, launch] {
+                      if (stuck.size() == before) return launch();
+                      take_workers(
+                          local_ranks, {},
+                          "SIGKILL has not ended a process of the last round: " + stuck.back());
+                    });
 }
 
 void Agent::take_workers(const std::vector<int>& local_ranks, std::vector<LaunchedWorker> launched,
@@ -142,11 +152,6 @@ void Agent::take_workers(const std::vector<int>& local_ranks, std::vector<Launch
   } else if (no_store) {
     handle(CannotGoOn{"the workers have no store: " + why_no_descriptor(no_store)});
   }
-}
-
-const std::vector<WorkerRecord>& Agent::workers() const {
-  static const std::vector<WorkerRecord> kNone;
-  return machine().round() != nullptr ? machine().round()->group.workers() : kNone;
 }
 
 /// Those that are to end with their round.
@@ -214,7 +219,6 @@ void Agent::reap_strangers() {
     if (is_ours) continue;
     machine::reap(info.si_pid);
     shared_memory_.note_end(info.si_pid);
-    local_.workers.child_ended(info.si_pid);
   }
 }
 

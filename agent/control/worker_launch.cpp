@@ -32,6 +32,7 @@ void WorkerLaunch::when_ready(std::function<void()> ready) {
 
 void WorkerLaunch::launch(const proto::Round& round, const std::vector<int>& local_ranks,
                           const std::string& job_socket, Launched launched) {
+  if (local_ranks.empty()) return launched({});  // all go on from the round before
   if (!importer_ || !importer_->can_fork()) {
     std::vector<LaunchedWorker> workers;
     for (const int local_rank : local_ranks)

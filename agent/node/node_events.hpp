@@ -113,15 +113,16 @@ struct Send {
 struct Notice {
   std::string line;
 };
-/// End the workers that wait and do not go on in the round; start its others, offer it a store,
+/// End what is left of workers that do not go on in the round; start its others, offer it a store,
 /// watch them, and tell the round to those that go on.
 struct StartWorkers {
   struct Dropped {
     int local_rank = 0;
-    int pid = 0;
     StartRound start = {};
   };
   std::vector<Dropped> dropped = {};  ///< those that wait and do not go on
+  /// There are such ones, or one has ended while it waited: what they have started may still run.
+  bool clears = false;
 };
 /// Send the signal to the process group of every worker that runs and is to end with its round.
 struct SignalWorkers {

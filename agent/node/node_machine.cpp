@@ -63,7 +63,8 @@ WorkerGroup next_group(const NodeFacts& node, proto::Round& round, StartWorkers&
   for (const WorkerRecord& worker : node.round->group.workers()) {
     ++local_rank;
     const bool goes_on = std::find(keep.begin(), keep.end(), local_rank) != keep.end();
-    if (worker.waits() && !goes_on) start.dropped.push_back({local_rank, worker.pid, worker.start});
+    if (worker.waits() && !goes_on) start.dropped.push_back({local_rank, worker.start});
+    start.clears = start.clears || (!goes_on && worker.keeping == Keeping::waits);
     if (!goes_on || !(worker.waits() || worker.exit)) continue;
     round.keep.push_back(local_rank);
     if (worker.waits()) group.keep(local_rank, worker);
@@ -255,8 +256,10 @@ void note_can_wait(NodeTurn& turn, const WorkerCanWait& said) {
 /// It has lost a peer. That one may be ending, as with a worker that ends because of it.
 void note_leaver(NodeTurn& turn, const WorkerWaits& waiting) {
   NodeRound& round = *turn.node.round;
+  const WorkerRecord& worker = round.group.workers()[static_cast<std::size_t>(waiting.local_rank)];
+  if (worker.waits()) return;  // it says so again
   round.group.waits(waiting.local_rank, waiting.step);
-  if (!round.group.workers()[static_cast<std::size_t>(waiting.local_rank)].waits()) return;
+  if (!worker.waits()) return;
   round.leavers.push_back(waiting.local_rank);
   if (round.failed || turn.node.leave.signal) return;  // the stop is near
   // Else suspects may be looked at for the first one.

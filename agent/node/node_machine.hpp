@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "agent/config.hpp"
 #include "agent/node/node_events.hpp"
@@ -66,6 +67,8 @@ class NodeMachine {
   [[nodiscard]] NodeState state() const { return facts_.state; }
   /// The one that is out, or the last one; null: there was none.
   [[nodiscard]] const NodeRound* round() const { return facts_.round ? &*facts_.round : nullptr; }
+  /// The workers of that round, by local rank; none: there was no round.
+  [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
   /// By the core's last message that told it.
   [[nodiscard]] int restart_count() const { return facts_.restart_count; }
   /// Some run, or what they left; or they are about to be started.

@@ -56,10 +56,6 @@ std::string only_here_text(const AgentConfig& config) {
   return fmt::format("; only agents on this machine can join ({})", to_string(meeting->endpoint));
 }
 
-}  // namespace
-
-namespace {
-
 /// What becomes of the workers. `otherwise`: no worker goes on.
 std::string workers_text(const NodeFacts& node, const proto::Round& round, std::string otherwise) {
   if (round.kept_workers > 0)

@@ -137,6 +137,11 @@ NodeEventKind kind_of(const NodeEvent& event, const NodeFacts& node) {
 
 }  // namespace
 
+const std::vector<WorkerRecord>& NodeMachine::workers() const {
+  static const std::vector<WorkerRecord> kNone;
+  return round() != nullptr ? round()->group.workers() : kNone;
+}
+
 std::string_view NodeMachine::response(NodeState state, NodeEventKind kind) {
   return response_to(state, kind).name;
 }

@@ -9,6 +9,8 @@ import time
 
 from preload_job import PreloadTest, eventually, text_of
 
+PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "python"
+
 # Each worker tells whether it had the module before.
 TELLS = """import sys
 print("had it" if "counted" in sys.modules else "had it not")
@@ -47,6 +49,33 @@ class Imports(PreloadTest):
         for result in results:
             self.assertEqual((result.status, result.lines, result.problems), (0, ["had it"] * 2, []), result)
         self.assertEqual(len(self.imports()), 2)
+
+    def test_a_node_of_which_all_workers_go_on_forks_none_and_waits_for_none(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+        script = self.script(f"""import os, sys, time
+print("had it" if "counted" in sys.modules else "had it not", flush=True)
+sys.path.insert(0, {str(PACKAGE)!r})
+from ddprun import elastic
+for round in elastic.rounds():
+    with round:
+        step = 0
+        while round.number == 0:
+            step += 1
+            round.check(step)
+            time.sleep(0.01)
+            if round.rank == 3 and step == 100:
+                os.kill(os.getpid(), 9)
+        print("kept" if not round.is_new else "new")
+""")
+        words = ["--preload=counted", "--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}",
+                 "--rdzv-id=both", "--max-restarts=1", "--restart-delay=0", script]
+        results = [self.wait(node) for node in [self.start(*words), self.start(*words)]]
+        for result in results:
+            self.assertEqual((result.status, result.problems), (0, []), result)
+        lines = sorted(line for result in results for line in result.lines)
+        self.assertEqual(lines, ["had it"] * 5 + ["kept"] * 3 + ["new"], "".join(map(str, results)))
 
     def test_a_file_under_run_path(self):
         script = self.script(TELLS + "print(__name__, sys.argv)\nsys.exit(300)\n")

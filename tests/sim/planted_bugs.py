@@ -88,7 +88,7 @@ BUGS = {
     "source-need-not-go-on": [Edit(FORMING, "member.seat->keep.clear();", "static_cast<void>(0);"),
                               Edit(FORMING, "if (const auto& source = keeping.source()) {", "if (const auto source = std::optional(keeping.source().value_or(Source{})); keeping.workers() > 0) {")],
     "dropped-worker-runs-on": [Edit(
-        "agent/node/node_machine.cpp", "start.dropped.push_back({local_rank, worker.pid, worker.start});", "static_cast<void>(0);")],
+        "agent/node/node_machine.cpp", "start.dropped.push_back({local_rank, worker.start});", "static_cast<void>(0);")],
     # Sessions: each message counts once, and none is lost.
     "message-counts-twice": [
         Edit(SERVICE, "if (numbered.seq <= session.acknowledged) return;", "if (numbered.seq < session.acknowledged) return;"),

@@ -45,7 +45,10 @@ void SimNode::signal(int signal) {
 void SimNode::lose_peer() {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (!workers_[i].runs || world_.one_in(3)) continue;
-    later(world_.up_to(300ms), [this, i] { fail(static_cast<int>(i), true); });
+    later(world_.up_to(300ms), [this, i] {
+      const int local_rank = static_cast<int>(i);
+      can_leave(local_rank) && world_.one_in(2) ? leave(local_rank) : fail(local_rank, true);
+    });
   }
 }
 
@@ -180,6 +183,26 @@ void SimNode::wait_for_round(int local_rank) {
   });
   if (!world_.one_in(10)) return;
   later(world_.up_to(500ms), [this, local_rank] { exit(local_rank, {true, SIGKILL, false}); });
+}
+
+/// Whether it could wait for another round, unasked.
+bool SimNode::can_leave(int local_rank) const {
+  const Played& worker = workers_[static_cast<std::size_t>(local_rank)];
+  return worker.runs && !worker.waits && machine_.state() == agent::NodeState::running &&
+         machine_.round()->group.workers()[static_cast<std::size_t>(local_rank)].keeping ==
+             agent::Keeping::possible;
+}
+
+/// It has lost another worker. Some say so twice, and some end their connection soon.
+void SimNode::leave(int local_rank) {
+  Played& worker = workers_[static_cast<std::size_t>(local_rank)];
+  worker.step = step_now();
+  worker.waits = true;
+  const agent::WorkerWaits waits{local_rank, worker.step};
+  on(waits);
+  if (world_.one_in(4)) on(waits);
+  if (!world_.one_in(10)) return;
+  later(world_.up_to(100ms), [this, local_rank] { exit(local_rank, {true, SIGKILL, false}); });
 }
 
 void SimNode::obey(agent::Prepare&) {

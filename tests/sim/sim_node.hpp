@@ -87,6 +87,8 @@ class SimNode {
   void later(Duration time, std::function<void()> what);
   void plan_fate(int local_rank);
   void wait_for_round(int local_rank);
+  [[nodiscard]] bool can_leave(int local_rank) const;
+  void leave(int local_rank);
   [[nodiscard]] std::optional<std::uint64_t> step_now() const;
   void exit(int local_rank, ExitStatus status);
   void fail(int local_rank, bool victim);

@@ -88,7 +88,7 @@ TEST_CASE(
     "one again") {
   const KeptLog log;
   asio::io_context context;
-  auto opened = agent::JobSocket::open(context, test::unique_mark(),
+  auto opened = agent::JobSocket::open(context, test::unique_mark(), 1,
                                        {[] { return "the state"; }, [](auto) {}});
   REQUIRE(opened.has_value());
   opened->start();

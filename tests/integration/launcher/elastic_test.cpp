@@ -258,6 +258,19 @@ TEST_CASE("what a worker has started stays with it, and goes with it") {
   job.wait();
 }
 
+TEST_CASE("what a worker has left that was killed while it waited is gone before others start") {
+  ElasticJob job;
+  job.start({"--nproc-per-node=3", "--restart-delay=3"}, {"detached", "0"});
+  job.fail_twice();
+  const pid_t agent = test::parent_of(job.pid_of(0));
+  job.kill_rank(0);
+  job.await("starts", 6);
+  const auto all = test::processes_showing("cmdline", "elastic_worker");
+  CHECK(std::count_if(all.begin(), all.end(),
+                      [&](pid_t pid) { return test::parent_of(pid) == agent; }) == 3);
+  job.succeed(6, 3);
+}
+
 TEST_CASE("no worker that waits outlives ddprun") {
   ElasticJob job;
   Child& node = job.start({"--nproc-per-node=3", "--restart-delay=60"});
@@ -340,6 +353,24 @@ TEST_CASE("workers of other nodes go on when one fails, and when a whole node is
     CHECK(line["step"] == "600");
   }
   CHECK(lines_of(job.out(), "starts").size() == 7);
+}
+
+TEST_CASE("workers that wait for a world of at least MIN nodes are ended with their job") {
+  ElasticJob job(100'000);
+  test::ManyNodes place;
+  auto options = place.c10d("2:2");
+  options.insert(options.end(),
+                 {"--rdzv-conf=last_call_timeout=0.2,join_timeout=2,keep_alive_interval=0.4,"
+                  "keep_alive_max_attempt=3",
+                  "--output=pipe"});
+  job.start(options);
+  std::this_thread::sleep_for(300ms);
+  Child& second = job.start(options);
+  job.await("starts", 4);
+  job.await_steps();
+  second.signal(SIGKILL);
+  job.await("leaves", 2);
+  CHECK(job.wait().front().status == 69);
 }
 
 TEST_CASE("nodes that join or leave cost the workers of the others no start") {

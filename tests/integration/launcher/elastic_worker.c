@@ -6,6 +6,7 @@
  *   deaf RANK      never leaves its round
  *   closes RANK    ends its connection and does not answer
  *   child RANK     has a child process that runs on
+ *   detached RANK  has one in a session of its own
  *   lonely RANK    leaves its round unasked after 40 steps
  *   stranger RANK  tries to join again, from a process of another session and from its own
  *   complains RANK writes a traceback when it leaves its round
@@ -102,6 +103,7 @@ int main(int argc, char** argv) {
   int lonely;
   int raises;
   int complains;
+  int detached;
   int rounds = 0;
   if (argc < 3) return 22;
   folder = argv[1];
@@ -124,8 +126,10 @@ int main(int argc, char** argv) {
     printf("another session: %s\n", status == 0 ? "refused" : "joins");
     printf("joins twice: %s\n", strerror(ddprun_elastic_open(&other)));
   }
-  if (is_asked_to(argc, argv, "child") && fork() == 0) {
+  detached = is_asked_to(argc, argv, "detached");
+  if ((detached || is_asked_to(argc, argv, "child")) && fork() == 0) {
     ddprun_elastic_close(&elastic);
+    if (detached) setsid();
     for (;;) pause_ms(100);
   }
   say("starts", step);

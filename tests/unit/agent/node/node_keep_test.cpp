@@ -167,12 +167,30 @@ TEST_CASE("workers that wait and do not go on are ended before others are starte
   node.waits(1);
   node.took();
   node.next_round({});
-  CHECK(node.dropped.size() == 2);
+  CHECK(node.newest_start.dropped.size() == 2);
+  CHECK(node.newest_start.clears);
   CHECK(
       has(node.took(),
           "notice: rank 1 failed; restarting the workers, for none that waits has a state (1 of 3 "
           "restarts)"));
   CHECK(node.worker(0).start.number == 1);
+}
+
+TEST_CASE("what a worker has left that ended while it waited is ended before the next round") {
+  KeepingNode node;
+  node.keep();
+  node.waits(0);
+  node.waits(1);
+  SECTION("both go on") {
+    node.next_round({0, 1});
+    CHECK_FALSE(node.newest_start.clears);
+  }
+  SECTION("one has ended") {
+    node.exits(1, node.kKilled);
+    node.next_round({0});
+    CHECK(node.newest_start.clears);
+  }
+  CHECK(node.newest_start.dropped.empty());
 }
 
 TEST_CASE("workers that wait are killed where their node gets no place, leaves or is fenced") {
@@ -203,6 +221,19 @@ TEST_CASE("workers that wait are killed where their node gets no place, leaves o
   node.exits(0, node.kKilled);
   node.exits(1, node.kKilled);
   CHECK((!node.machine.deadline() || node.machine.state() == NodeState::stopping));
+}
+
+TEST_CASE("a worker that says again and again that it waits is heard once") {
+  KeepingNode node;
+  for (int i = 0; i < 1000; ++i) node.waits(1);
+  node.pass(500ms);
+  CHECK(node.took() ==
+        Did{"send failed 1 at 0 s: it has lost another worker and waits for the next round"});
+  CHECK(node.machine.round()->leavers == std::vector<int>{1});
+  node.keep();
+  for (int i = 0; i < 1000; ++i) node.waits(0);
+  CHECK(node.machine.state() == NodeState::waiting);
+  CHECK(node.joined().kept.size() == 2);
 }
 
 TEST_CASE("a worker that leaves its round unasked has lost another one, which may be ending") {

@@ -105,7 +105,7 @@ class ScriptedNode {
   bool left = false;   // the workers have left processes
   bool stuck = false;  // which SIGKILL does not end
   std::vector<machine::ChildCondition> conditions;
-  std::vector<agent::StartWorkers::Dropped> dropped;  // before the newest round
+  agent::StartWorkers newest_start;
   std::vector<proto::AgentMessage> sent;
   proto::Finished finished_with;  // the job
 
@@ -144,7 +144,7 @@ class ScriptedNode {
 
   void obey(const agent::Notice& action) { note("notice: " + action.line); }
   void obey(const agent::StartWorkers& action) {
-    dropped = action.dropped;
+    newest_start = action;
     note("start workers");
     if (!hold_start) start();
   }
