@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash_bytes.hpp"
+
 namespace ddprun::trainer {
 
 Learner::Learner(const Graph& graph, Device& device, const Settings& settings)
@@ -45,18 +47,11 @@ StepState Learner::step_state() const {
 
 std::uint64_t Learner::hash_of_all() const {
   const StepState state = step_state();
-  std::uint64_t hash = 0;
-  const auto mix = [&hash](std::uint64_t value) {
-    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 by the golden ratio
-    hash = (std::rotl(hash, 23) ^ value) * kOdd;
-  };
-  for (std::size_t i = 0; i < arenas(); ++i) mix(device_.hash(arena(i)));
-  mix(std::bit_cast<std::uint32_t>(state.scaler.scale));
-  mix(state.scaler.good_steps);
-  mix(state.updates);
-  mix(state.skipped);
-  mix(state.stuck);
-  return hash;
+  std::vector<std::uint64_t> parts = {std::bit_cast<std::uint32_t>(state.scaler.scale),
+                                      state.scaler.good_steps, state.updates, state.skipped,
+                                      state.stuck};
+  for (std::size_t i = 0; i < arenas(); ++i) parts.push_back(device_.hash(arena(i)));
+  return hash_bytes(std::as_bytes(std::span(parts)), parts.size());
 }
 
 void Learner::make_room_to_keep() {

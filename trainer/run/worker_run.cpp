@@ -54,10 +54,12 @@ WorkerRun::WorkerRun(const ChosenDevice& chosen, const Options& options,
 WorkerRun::~WorkerRun() { stop_.set_clean_up({}); }
 
 int WorkerRun::run() {
+  const auto began = Clock::now();
   load();
   find_folder();
   // Where other ranks hold a newer state, that is the one to go on from.
   if (!environment_.source_rank) find_starting_point();
+  rounds_.start_took = Clock::now() - began;
   if (!agree_on_plan() || !meet() || !begin()) return kExitPeerLost;
   if (options_.eval) return evaluate();
   if (may_go_on(options_, environment_)) rounds_.connection = Elastic::open();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -96,11 +97,12 @@ class WorkerRun {
       };
     }
 
-    std::unique_ptr<Elastic> connection;   ///< null: this worker cannot
-    HeldState held;                        ///< between two rounds
-    bool has_lost_peer = false;            ///< before this round was under way
-    std::atomic<bool> is_entering{false};  ///< a later round than the first
-    Handover handover;                     ///< of this round
+    std::unique_ptr<Elastic> connection;     ///< null: this worker cannot
+    HeldState held;                          ///< between two rounds
+    bool has_lost_peer = false;              ///< before this round was under way
+    std::atomic<bool> is_entering{false};    ///< a later round than the first
+    std::chrono::nanoseconds start_took{0};  ///< of this worker, until it was ready for others
+    Handover handover;                       ///< of this round
   };
 
   void load();

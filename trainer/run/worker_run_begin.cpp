@@ -16,6 +16,9 @@
 namespace ddprun::trainer {
 namespace {
 
+/// Times as long as this worker took to be ready for others.
+constexpr int kNewRanksMayTake = 4;
+
 /// Which epoch is best depends on --best: after another one it is found again. Gives a warning
 /// about that (`place`: of the best checkpoint); empty: nothing has changed.
 std::string judge_by(const Score& score, std::int64_t steps_per_epoch, const std::string& place,
@@ -46,7 +49,11 @@ bool WorkerRun::agree_on_plan() {
     // Refused here where it can be, before anybody is waited for.
     shards = make_plan(options_, environment_, input_.facts, shards).shards;
   }
-  ranks_.rendezvous.emplace(environment_, options_.comm.rendezvous_timeout,
+  // New ranks are still to load what this one has; where files come from a colder disk, more
+  // slowly.
+  const std::chrono::nanoseconds for_new_ranks =
+      rounds_.is_entering ? kNewRanksMayTake * rounds_.start_took : std::chrono::nanoseconds(0);
+  ranks_.rendezvous.emplace(environment_, options_.comm.rendezvous_timeout + for_new_ranks,
                             rounds_.given_up(stop_.asked()));
   const AgreedShards agreed = ranks_.rendezvous->agree_on_shards(
       shards.value_or(0), chosen_.gpu != nullptr, chosen_.why_no_gpu, root);

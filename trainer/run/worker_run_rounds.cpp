@@ -13,7 +13,6 @@ namespace ddprun::trainer {
 
 /// Until a round is under way. False, after a line: there is none.
 bool WorkerRun::go_on() {
-  Elastic& connection = *rounds_.connection;
   rounds_.held = {.is_there = true,
                   .step = state_.step,
                   .epochs = static_cast<std::int64_t>(state_.epochs.size())};
@@ -26,7 +25,7 @@ bool WorkerRun::go_on() {
     }
     std::optional<std::uint64_t> steps;
     if (rounds_.held.is_there) steps = static_cast<std::uint64_t>(rounds_.held.step);
-    if (const int error = connection.next_round(steps); error != 0) {
+    if (const int error = rounds_.connection->next_round(steps); error != 0) {
       report_->error(
           fmt::format("ddprun ends this worker, which waited for another round ({}): its own lines "
                       "tell why",
@@ -39,7 +38,8 @@ bool WorkerRun::go_on() {
       enter_round();
       if (!environment_.source_rank) find_starting_point();
       if (agree_on_plan() && meet()) {
-        connection.watch(environment_.world_size > 1 ? ranks_.communicator.get() : nullptr);
+        rounds_.connection->watch(environment_.world_size > 1 ? ranks_.communicator.get()
+                                                              : nullptr);
         if (begin()) {
           rounds_.is_entering = false;
           return true;
@@ -47,7 +47,7 @@ bool WorkerRun::go_on() {
       }
     } catch (const std::exception& error) {
       // What failed because the round is over is no error.
-      if (!connection.is_interrupted()) throw;
+      if (!rounds_.connection || !rounds_.connection->is_interrupted()) throw;
       report_->warning(fmt::format("this round is left before it began: {}", error.what()));
       rounds_.has_lost_peer = true;
       if (ranks_.communicator) ranks_.communicator->abort("it leaves the round");

@@ -89,12 +89,10 @@ std::optional<int> TrainLoop::run() {
   if (parts_.is_handed_over) {
     if (!share()) return ending_.exit_code;
     resume_point_.met();
+    if (is_over()) return ending_.exit_code;
   }
   // The run before was asked to end when it had trained an epoch and not evaluated it.
-  if (is_epoch_trained()) {
-    if (!end_epoch()) return ending_.exit_code;
-    resume_point_.met();
-  }
+  if (is_epoch_trained() && !end_epoch()) return ending_.exit_code;
   while (parts_.state.step < parts_.plan.last_step) {
     if (!step()) return ending_.exit_code;
     const bool epoch_ends = is_epoch_trained();
@@ -104,12 +102,8 @@ std::optional<int> TrainLoop::run() {
       if (!share()) return ending_.exit_code;
       resume_point_.met();
     }
-    if (ends_as_asked()) return ending_.exit_code;
-    if (leaves_for_next_round()) return ending_.exit_code;
-    if (epoch_ends) {
-      if (!end_epoch()) return ending_.exit_code;
-      resume_point_.met();
-    }
+    if (is_over()) return ending_.exit_code;
+    if (epoch_ends && !end_epoch()) return ending_.exit_code;
   }
   return finish();
 }
@@ -264,7 +258,7 @@ bool TrainLoop::evaluate(Counters& total) {
   const auto began = Clock::now();
   progress_.at(parts_.state.step, "evaluate");
   pace_.trained(parts_.state.epoch_counters.count, parts_.state.epoch_seconds);
-  if (!agree_on_weights() || ends_as_asked() || leaves_for_next_round()) return false;
+  if (!agree_on_weights() || is_over()) return false;
   step_->evaluate(test_samples_, [&](double share) {
     report_evaluation(share, began);
     return asked() == 0 && (parts_.elastic == nullptr || !parts_.elastic->is_interrupted());
@@ -276,7 +270,9 @@ bool TrainLoop::evaluate(Counters& total) {
   // A rank that was asked to end has given up an evaluation that others still do.
   const Clock::duration longer =
       asked() == 0 ? Clock::duration{} : Clock::duration(kEvaluationWait);
-  if (!exchange(mine, longer) || ends_as_asked()) return false;
+  if (!exchange(mine, longer)) return false;
+  // Where only the world changes, all have evaluated to the end: that counts first.
+  if (ending_.stop_signal != 0 && is_over()) return false;
   pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
   total = {};
   for (const Shared& rank : shared_) total += rank.counts.counters;
@@ -324,11 +320,13 @@ bool TrainLoop::end_epoch() {
   // Rank 0 alone shows it.
   parts_.report.epoch(summary, ending(parts_, EpochEnd::complete));
   lower_rate();
-  if (parts_.keeper == nullptr) return true;
-  const auto now = Clock::now();
-  state.seconds = seconds_before_ + seconds_between(began_, now);
-  offer_checkpoint(best, now);
-  return true;
+  if (parts_.keeper != nullptr) {
+    const auto now = Clock::now();
+    state.seconds = seconds_before_ + seconds_between(began_, now);
+    offer_checkpoint(best, now);
+  }
+  resume_point_.met();
+  return !is_over();
 }
 
 /// All ranks have the same losses, so the same rate.

@@ -59,7 +59,8 @@ class TrainLoop {
   /// kExitFailure, the others kExitPeerLost once it is gone. If not all ranks have such weights,
   /// the first rank that has them reports it. Where a signal asks one rank to end, all end after
   /// the same step or within an evaluation, once rank 0 has written that state: kExitSignalBase and
-  /// the signal, also where another rank is lost meanwhile.
+  /// the signal, also where another rank is lost meanwhile. Where others are to go on without it,
+  /// it ends alone.
   ///
   /// None: this worker can go on in the next round, for another rank is gone or the world is to
   /// change. State and learner are then as they were after state.step steps, and what the ranks
@@ -77,7 +78,8 @@ class TrainLoop {
     RankWeights weights;
     PeakMemory memory;           ///< after an evaluation
     int stop_signal = 0;         ///< that asks this rank to end; 0: none
-    bool world_changes = false;  ///< this rank knows that all are to leave for another round
+    bool is_elastic = false;     ///< this rank can take part in another round
+    bool world_changes = false;  ///< it knows that all are to leave for another round
   };
   /// How a run has to end: as all ranks know it.
   struct Ending {
@@ -99,13 +101,13 @@ class TrainLoop {
   void lower_rate();
   EpochSummary summarize(const Counters& test) const;
   bool note_if_best(const EpochSummary& summary);
-  /// Until deadline(), or longer.
   void warn_of_step();
+  /// Until deadline(), or longer.
   bool exchange(Shared mine, Clock::duration longer = {});
   [[nodiscard]] bool is_epoch_trained() const;
   [[nodiscard]] int asked() const;
-  bool ends_as_asked();
-  bool leaves_for_next_round();
+  bool is_over();
+  void end_as_asked();
   bool lost(const CommResult& result, bool may_go_on = true);
   bool is_sound(const Counters& counters);
   bool end_broken(const std::string& what, const std::string& advice, int reporter = 0);

@@ -1,7 +1,9 @@
-// How a run ends that is asked to: all ranks after the same step, with a checkpoint.
+// How a run ends that is asked to: all ranks after the same step, with a checkpoint. Or some of
+// them, without one, where the others go on in another round.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "base/describe.hpp"
 #include "base/duration.hpp"
@@ -14,6 +16,19 @@ namespace {
 /// For the ranks that wait for rank 0's checkpoint: longer than that may take.
 constexpr auto kWrittenWait = std::chrono::minutes(6);
 
+/// From the first rank's signal until each rank has got it, or knows that it goes on.
+constexpr auto kToldWithin = std::chrono::seconds(1);
+constexpr auto kLookEvery = std::chrono::milliseconds(1);
+
+/// Another rank has a signal. It is on its way to this one, too; or the news is that this one goes
+/// on, because some nodes leave a job.
+void await_word(const TrainParts& parts) {
+  const auto until = Clock::now() + kToldWithin;
+  while (parts.elastic != nullptr && !parts.elastic->world_changes() && parts.asked != nullptr &&
+         parts.asked->load() == 0 && Clock::now() < until)
+    std::this_thread::sleep_for(kLookEvery);
+}
+
 }  // namespace
 
 int TrainLoop::asked() const {
@@ -22,7 +37,8 @@ int TrainLoop::asked() const {
 
 bool TrainLoop::exchange(Shared mine, Clock::duration longer) {
   mine.stop_signal = asked();
-  mine.world_changes = parts_.elastic != nullptr && parts_.elastic->world_changes();
+  mine.is_elastic = parts_.elastic != nullptr;
+  mine.world_changes = mine.is_elastic && parts_.elastic->world_changes();
   const CommResult result = parts_.communicator.all_gather(
       std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(shared_)),
       deadline() + longer);
@@ -34,18 +50,36 @@ bool TrainLoop::exchange(Shared mine, Clock::duration longer) {
   return true;
 }
 
-/// All ranks have exchanged the same, so all leave after the same step; not after the last one.
-bool TrainLoop::leaves_for_next_round() {
-  if (!ending_.world_changes || parts_.elastic == nullptr ||
-      parts_.state.step >= parts_.plan.last_step)
-    return false;
+/// Whether this rank's part in the round is over: directly after all have exchanged the same, so
+/// that each comes to the answer that fits those of the others.
+bool TrainLoop::is_over() {
+  const bool is_asked = ending_.stop_signal != 0;
+  const bool may_go_on = std::any_of(shared_.begin(), shared_.end(),
+                                     [](const Shared& rank) { return rank.is_elastic; });
+  if (is_asked && may_go_on && !ending_.world_changes) {
+    await_word(parts_);
+    if (!exchange({})) return true;
+  }
+  if (is_asked && !ending_.world_changes) {
+    end_as_asked();
+    return true;
+  }
+  if (is_asked && asked() != 0) {
+    // Those that go on hold the same state: no checkpoint is needed.
+    ending_.exit_code = kExitSignalBase + asked();
+    if (parts_.environment.local_rank == 0)
+      parts_.report.warning(fmt::format("{}: this node leaves after step {}, and the others go on",
+                                        signal_name(asked()), parts_.state.step));
+    return true;
+  }
+  // What is left to do after the last step takes no longer than the next round.
+  const bool is_done = parts_.state.step >= parts_.plan.last_step && !is_asked;
+  if (!ending_.world_changes || parts_.elastic == nullptr || is_done) return false;
   ending_.exit_code.reset();
   return true;
 }
 
-/// All ranks have exchanged the same signals, so they come to the same answer.
-bool TrainLoop::ends_as_asked() {
-  if (ending_.stop_signal == 0) return false;
+void TrainLoop::end_as_asked() {
   TrainingState& state = parts_.state;
   progress_.at(state.step, "last checkpoint");
   const int signal = asked() != 0 ? asked() : ending_.stop_signal;
@@ -84,7 +118,6 @@ bool TrainLoop::ends_as_asked() {
     parts_.report.error(
         fmt::format("{}; {} had asked it to end; the last checkpoint may not be written",
                     all_end.detail, signal_name(signal)));
-  return true;
 }
 
 }  // namespace ddprun::trainer

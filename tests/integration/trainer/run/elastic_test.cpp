@@ -234,6 +234,54 @@ TEST_CASE("the figures of each interval, and a rate that follows the training lo
   }
 }
 
+TEST_CASE("the figures of an epoch are kept where the world changes while it is evaluated") {
+  const SmallData data;
+  const Arguments arguments =
+      small_run(data, {"--log-every=5", "--schedule=plateau", "--plateau-on=train",
+                       "--plateau-patience=0", "--lr=0.0000001"});
+  const TempDir undisturbed;
+  const std::string base = train(
+      {.world_size = 1,
+       .arguments = with(arguments, {"--checkpoint-every=epoch", "--out", undisturbed / "out"})});
+  for (int turn = 0; turn < 6; ++turn) {
+    const TempDir directory;
+    const std::filesystem::path out = directory / "out";
+    Job job({.arguments = with(arguments, {"--json", "--checkpoint-every=epoch", "--out", out}),
+             .max_workers = 4});
+    int round = 0;
+    for (const int workers : {3, 4, 2}) {
+      job.run_to_phase(turn % 2, "evaluate");
+      job.agent.run_for(std::chrono::microseconds(job.below(2000)));
+      job.agent.change_world(workers);
+      job.go_on_to_round(++round);
+      REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
+    }
+    job.check_end(base);
+    CHECK(interval_lines(out / "metrics.jsonl") ==
+          interval_lines(undisturbed / "out" / "metrics.jsonl"));
+  }
+}
+
+TEST_CASE("ranks that are asked to end leave alone where the others are to go on") {
+  const SmallData data;
+  const Arguments arguments = small_run(data);
+  const std::string base = undisturbed_run(arguments);
+  for (int turn = 0; turn < 6; ++turn) {
+    const TempDir directory;
+    const Arguments writing{"--json", "--checkpoint-every=epoch", "--out", directory / "out"};
+    Job job({.arguments = with(arguments, writing), .max_workers = 4});
+    job.run_to(1 + job.below(40));
+    if (turn % 2 == 1) job.run_to_phase(3, "evaluate");
+    job.agent.leave(1 + turn % 3);
+    job.go_on_to_round(1);
+    CHECK(job.agent.world_size() == 3 - turn % 3);
+    job.check_end(base);
+    CHECK(field(final_line(job.agent.out()), "restarts") == "0");
+    CHECK_THAT(job.agent.err(), Contains("SIGTERM: this node leaves after step ") &&
+                                    Contains(", and the others go on"));
+  }
+}
+
 TEST_CASE("only rank 0 of the newest round writes checkpoints, and the last one is whole") {
   const SmallData data;
   const Arguments arguments = small_run(data);

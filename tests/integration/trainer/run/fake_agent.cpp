@@ -106,7 +106,9 @@ void FakeAgent::form_round(bool is_failure) {
   ++round_;
   if (is_failure) ++restarts_;
   REQUIRE(restarts_ < 100);
-  is_stopping_ = is_changing_ = false;
+  if (std::exchange(is_changing_, false))
+    std::erase_if(workers_, [](const auto& one) { return one->status.has_value(); });
+  is_stopping_ = false;
   auto listener = rdzv::listen_store("127.0.0.1", 0);
   REQUIRE(listener.has_value());
   store_ =
@@ -237,9 +239,10 @@ void FakeAgent::note_end(Worker& worker) {
 
 void FakeAgent::advance() {
   const auto is_live = [](const auto& one) { return !one->status.has_value(); };
-  const bool is_failure = std::any_of(workers_.begin(), workers_.end(), [&](const auto& one) {
-    return one->status.value_or(0) != 0 || (one->is_waiting && !is_changing_);
-  });
+  const bool is_failure =
+      !is_changing_ && std::any_of(workers_.begin(), workers_.end(), [&](const auto& one) {
+        return one->status.value_or(0) != 0 || one->is_waiting;
+      });
   if (!is_stopping_ && is_failure) {
     failed_at_ = Clock::now();
     is_stopping_ = true;
@@ -320,6 +323,18 @@ void FakeAgent::change_world(int workers) {
   is_stopping_ = is_changing_ = true;
   kill_at_ = Clock::now() + kGrace;
   for (const auto& worker : workers_) interrupt(*worker, "step");
+}
+
+void FakeAgent::leave(int workers) {
+  settings_.workers -= workers;
+  is_stopping_ = is_changing_ = true;
+  kill_at_ = Clock::now() + kGrace;
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (rank < workers)
+      signal(rank, SIGTERM);
+    else
+      interrupt(*workers_[static_cast<std::size_t>(rank)], "step");
+  }
 }
 
 bool FakeAgent::all_joined() const {

@@ -47,6 +47,8 @@ class FakeAgent {
   void signal(int rank, int number);
   /// The number of workers changes in order.
   void change_world(int workers);
+  /// The first `workers` ranks are asked to end, as on a node that leaves, and the others go on.
+  void leave(int workers);
 
   [[nodiscard]] int round() const { return round_; }
   [[nodiscard]] int world_size() const { return static_cast<int>(workers_.size()); }
