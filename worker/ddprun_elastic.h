@@ -16,6 +16,10 @@
  *     }
  *     ddprun_elastic_close(&elastic);
  *
+ * A worker that reports its progress (ddprun_progress.h) closes its page before it waits for the
+ * next round, and opens it when the other ranks are there: new ones may take long to start, and
+ * until then it would count as one that hangs.
+ *
  * ddprun_elastic_interrupted is for any thread at any time; of the others one call at a time. */
 #ifndef DDPRUN_ELASTIC_H
 #define DDPRUN_ELASTIC_H

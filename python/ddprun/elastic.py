@@ -63,11 +63,14 @@ class Interrupted(Exception):
 
 
 class _State:
-    """What the agent, the watcher and the program know of a round. The attributes are set once each, but `step`."""
+    """What the agent, the watcher and the program know of a round. The attributes are set once each, but `step` and `came_with`."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.variables = variables
         self.step: Optional[int] = None  # after how many steps this worker's state is; None: it has none that counts
+        # The step with which it came into the round: until another one it may wait for workers that are being started, and is no
+        # worker that hangs. None: it does not wait for any.
+        self.came_with: Optional[int] = None
         self.interruption: Optional[Interrupted] = None
         self.sweep_at: Optional[float] = None  # when connections are shut down (next)
         self.sweep_pause = _SWEEP_SECONDS_FIRST
@@ -121,8 +124,10 @@ class Round:
 
         To be called directly after each update of the state, before any other collective operation.
         """
-        _progress.progress(step)
         state = self._state
+        if step != state.came_with:
+            _progress.progress(step)
+            state.came_with = None
         state.step = step
         if state.interruption is not None:
             raise Interrupted(state.interruption.when, state.interruption.reason)
@@ -158,6 +163,7 @@ class Round:
                 for thing, values in zip(objects, found[1]()):
                     thing.load_state_dict(values)
             step = found[0]
+        self._state.came_with = None
         self.check(step)
         return step
 
@@ -236,6 +242,7 @@ class _Connection:
             state.left = True
             if state.interruption is None:  # unasked, as another rank was lost
                 state.interruption = Interrupted("now", "this worker has left the round")
+        _progress.progress_close()  # it makes no progress until the others are there
         _shut_down_sockets(state)  # so that no other rank waits for this one, and that what follows does not wait
         _destroy_process_groups()
         _reset_names_of_groups()
@@ -601,6 +608,7 @@ def rounds() -> Iterator[Round]:
             if following is None:  # it is about to be ended
                 raise SystemExit(1)
             is_new = state.step is None
+            following.came_with = state.step
             state = following
             _begin(state)
     finally:

@@ -70,7 +70,8 @@ def wheel_files(staged: list[File], package: pathlib.Path, version: str, glibc: 
     """All files of the wheel."""
     info, data = f"ddprun-{version}.dist-info", f"ddprun-{version}.data"
     files = [place(file, data) for file in staged]
-    files += [File(f"ddprun/{path.name}", path.read_bytes()) for path in package.iterdir() if path.suffix in (".py", ".typed")]
+    files += [File(f"ddprun/{path.name}", path.read_bytes()) for path in package.iterdir()
+              if path.suffix in (".py", ".typed") and path.name != "_version.py"]
     files.append(File("ddprun/_version.py", f'"""Written by the wheel\'s build."""\n\n__version__ = "{version}"\n'.encode()))
     files += [File(f"{info}/licenses/{name}", (ROOT / name).read_bytes()) for name in LICENSES]
     files.append(File(f"{info}/METADATA", metadata(version, (ROOT / "README.md").read_text()).encode()))

@@ -1,23 +1,14 @@
-"""What the tests of ddprun.elastic share: the package as a wheel has it, the workers' records, and kills at random moments."""
+"""What the tests of ddprun.elastic share: the workers' records, and kills at random moments."""
 
 import os
 import pathlib
-import shutil
 import signal
 import time
 
 from harness import WORKERS
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "python"  # for PYTHONPATH
 SCRIPT = WORKERS / "elastic_ddp.py"
-
-
-def package(folder):
-    """A folder for PYTHONPATH that has the package ddprun."""
-    place = pathlib.Path(folder) / "package"
-    shutil.copytree(ROOT / "python" / "ddprun", place / "ddprun", ignore=shutil.ignore_patterns("__pycache__"))
-    (place / "ddprun" / "_version.py").write_text('__version__ = "0"\n', encoding="utf-8")
-    return place
 
 
 def lines_of(path):

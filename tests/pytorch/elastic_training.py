@@ -7,7 +7,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from elastic_job import SCRIPT, Killer, Record, package
+from elastic_job import PACKAGE, SCRIPT, Killer, Record
 from fake_agent import FakeAgent
 from harness import TorchTest
 
@@ -20,7 +20,7 @@ class TrainingTest(TorchTest):
 
     def agent(self, torch, folder, *arguments, **more):
         folder.mkdir()
-        environment = torch.environment(PYTHONPATH=str(self.package), OMP_NUM_THREADS="1", TORCH_CPP_LOG_LEVEL="ERROR")
+        environment = torch.environment(PYTHONPATH=str(PACKAGE), OMP_NUM_THREADS="1", TORCH_CPP_LOG_LEVEL="ERROR")
         return FakeAgent([torch.python, SCRIPT, folder, *arguments], SIZE, environment, folder, store_python=torch.python, **more)
 
     def undisturbed(self, torch, steps):
@@ -33,7 +33,6 @@ class TrainingTest(TorchTest):
         return "\n".join([*agent.log, *(f"--- rank {rank}\n{agent.output(rank)[-3000:]}" for rank in range(SIZE))])
 
     def check_kills(self, torch, kills, form, steps):
-        self.package = package(self.folder)
         undisturbed = self.undisturbed(torch, steps)
         folder = self.folder / "killed"
         record = Record(folder, SIZE)

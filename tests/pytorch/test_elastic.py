@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from elastic_job import Record, package
+from elastic_job import PACKAGE, Record
 from elastic_training import SIZE, STEPS, TrainingTest
 from fake_agent import FakeAgent
 from harness import FOREIGN, with_each_torch
@@ -26,7 +26,7 @@ class Job(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         kept = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
-        self.environment = kept | {"PYTHONPATH": str(package(self.folder)), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment = kept | {"PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def agent(self, size, code, **more):
         script = self.folder / "worker.py"
@@ -144,6 +144,42 @@ for round in elastic.rounds():
             self.assertEqual(agent.run(30), 0, agent.output(0))
             self.assertEqual(agent.output(0).splitlines()[3:], ["3 True None None"])
 
+    def test_a_worker_that_waits_for_new_ones_is_not_watched_until_it_has_made_a_step(self):
+        code = """
+def watched():
+    with open(os.environ["DDPRUN_PROGRESS_FILE"], "rb") as page:
+        return page.read(56)[52:] == bytes(4)
+for round in elastic.rounds():
+    with round:
+        if round.number == 1:
+            print("waits", watched())
+            round.check(3)
+            print("still waits", watched())
+            round.share(3)
+            print("has the state", watched())
+        if round.number == 2:
+            round.check(3)
+            print("waits again", watched())
+            round.check(4)
+            print("has made a step", watched())
+            break
+        round.check(3)
+        print("ready", round.number, watched(), flush=True)
+        while True:
+            time.sleep(0.01)
+            round.check(3)
+"""
+        page = self.folder / "page"
+        self.environment["DDPRUN_PROGRESS_FILE"] = str(page)
+        with self.agent(1, code) as agent:
+            for number in (0, 1):
+                self.wait_for(agent, f"ready {number} True")
+                agent.next_round("now", "a test")
+            self.assertEqual(agent.run(30), 0, agent.output(0))
+            self.assertEqual(agent.output(0).splitlines(), [
+                "ready 0 True", "waits False", "still waits False", "has the state True", "ready 1 True", "waits again False",
+                "has made a step True"])
+
     def test_an_error_that_is_not_of_a_lost_peer_is_raised_at_once(self):
         code = "for round in elastic.rounds():\n    with round:\n        raise ValueError('mine')\n"
         with self.agent(1, code) as agent:
@@ -241,7 +277,6 @@ for round in elastic.rounds():
 class Training(TrainingTest):
     @with_each_torch
     def test_a_worker_that_hangs_is_replaced_and_the_others_leave_the_collective_that_waits_for_it(self, torch):
-        self.package = package(self.folder)
         undisturbed = self.undisturbed(torch, STEPS)
         for victim in (0, 2):
             folder = self.folder / f"hangs.{victim}"
@@ -265,7 +300,6 @@ class Training(TrainingTest):
 
     @with_each_torch
     def test_all_ranks_leave_after_the_same_step_where_nothing_has_failed(self, torch):
-        self.package = package(self.folder)
         undisturbed = self.undisturbed(torch, STEPS)
         folder = self.folder / "changed"
         record = Record(folder, SIZE)
@@ -286,7 +320,7 @@ class Training(TrainingTest):
         (program,) = [part for part in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "import torch" in part]
         script = self.folder / "document.py"
         script.write_text(program, encoding="utf-8")
-        environment = torch.environment(PYTHONPATH=str(package(self.folder)), OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1")
+        environment = torch.environment(PYTHONPATH=str(PACKAGE), OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1")
         with FakeAgent([torch.python, script], 2, environment, self.folder, restarts=3, store_python=torch.python) as agent:
             def wait_for(text):
                 end = time.monotonic() + 60

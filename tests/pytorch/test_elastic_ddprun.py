@@ -7,7 +7,7 @@ import re
 import time
 import unittest
 
-from elastic_job import SCRIPT, Killer, Record, package
+from elastic_job import PACKAGE, SCRIPT, Killer, Record
 from harness import Started, TorchTest, with_each_torch
 
 STEPS = 150
@@ -18,7 +18,7 @@ class Job(TorchTest):
     def start(self, torch, folder, form, pause, *options):
         folder.mkdir()
         command = torch.ddprun(f"--nproc-per-node={SIZE}", "--restart-delay=0", *options, SCRIPT, folder, STEPS, form, pause)
-        return Started(command, torch.environment(PYTHONPATH=str(self.package), OMP_NUM_THREADS="1", TORCH_CPP_LOG_LEVEL="ERROR"), folder)
+        return Started(command, torch.environment(PYTHONPATH=str(PACKAGE), OMP_NUM_THREADS="1", TORCH_CPP_LOG_LEVEL="ERROR"), folder)
 
     def pid_of(self, record, rank):
         """The newest process of the rank, if it runs."""
@@ -30,7 +30,6 @@ class Job(TorchTest):
         return None
 
     def check_kills(self, torch, kills, *options):
-        self.package = package(self.folder)
         with self.start(torch, self.folder / "undisturbed", "with", 0) as job:
             result = job.wait(120)
             self.assertEqual(result.status, 0, result)

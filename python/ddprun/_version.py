@@ -1,0 +1,3 @@
+"""The version. scripts/package writes this file of the wheel anew."""
+
+__version__ = "0"
