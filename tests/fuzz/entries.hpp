@@ -57,6 +57,9 @@ void fuzz_hostfile(const std::uint8_t* data, std::size_t size);
 /// A worker's progress page, and as the output of a debugger.
 void fuzz_progress_page(const std::uint8_t* data, std::size_t size);
 
+/// What a worker that can take part in another round sends to its agent: the body of a frame.
+void fuzz_worker_message(const std::uint8_t* data, std::size_t size);
+
 /// torch's timer file, whole and in pieces: the timers must not differ. The first byte chooses how
 /// the rest is cut.
 void fuzz_timer_file(const std::uint8_t* data, std::size_t size);
