@@ -241,9 +241,14 @@ void ElasticWorkers::forget(int local_rank) {
 
 // ---- processes of workers that wait ----
 
+/// Between two rounds it waits; while others are started, it is one that goes on.
+bool ElasticWorkers::stays(const WorkerRecord& worker) const {
+  return worker.waits() || (machine_.state() == NodeState::starting && worker.running());
+}
+
 void ElasticWorkers::note_reaped(pid_t pid) {
   for (std::size_t i = 0; i < workers().size(); ++i) {
-    if (!workers()[i].waits() || workers()[i].pid != pid) continue;
+    if (!stays(workers()[i]) || workers()[i].pid != pid) continue;
     const int local_rank = static_cast<int>(i);
     forget(local_rank);
     handle_(WorkerExited{.local_rank = local_rank, .exit = {true, SIGKILL, false}});
@@ -253,9 +258,8 @@ void ElasticWorkers::note_reaped(pid_t pid) {
 std::set<pid_t> ElasticWorkers::sessions() const {
   std::set<pid_t> sessions;
   if (!keeps_ || machine_.state() == NodeState::over) return sessions;
-  const bool have_gone_on = machine_.state() == NodeState::starting;
   for (const WorkerRecord& worker : workers())
-    if (worker.waits() || (have_gone_on && worker.running())) sessions.insert(worker.pid);
+    if (stays(worker)) sessions.insert(worker.pid);
   return sessions;
 }
 

@@ -96,6 +96,7 @@ class ElasticWorkers {
   void join(const ConnectionPtr& connection);
   [[nodiscard]] const std::vector<WorkerRecord>& workers() const { return machine_.workers(); }
   [[nodiscard]] std::optional<int> rank_of(pid_t session) const;
+  [[nodiscard]] bool stays(const WorkerRecord& worker) const;
 
   const NodeMachine& machine_;
   const std::function<void(NodeEvent)> handle_;

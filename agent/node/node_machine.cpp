@@ -64,7 +64,9 @@ WorkerGroup next_group(const NodeFacts& node, proto::Round& round, StartWorkers&
     ++local_rank;
     const bool goes_on = std::find(keep.begin(), keep.end(), local_rank) != keep.end();
     if (worker.waits() && !goes_on) start.dropped.push_back({local_rank, worker.start});
-    start.clears = start.clears || (!goes_on && worker.keeping == Keeping::waits);
+    // A spare has killed its own, without what they had started.
+    start.clears = start.clears ||
+                   (!goes_on && (worker.keeping == Keeping::waits || node.round->group.killed()));
     if (!goes_on || !(worker.waits() || worker.exit)) continue;
     round.keep.push_back(local_rank);
     if (worker.waits()) group.keep(local_rank, worker);

@@ -275,8 +275,12 @@ void SimNode::obey(agent::SignalWorkers& action) { kill(action.signal); }
 
 void SimNode::obey(agent::StopWorkers& action) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    const bool asked = machine_.round()->group.workers()[i].keeping == agent::Keeping::asked;
-    asked ? wait_for_round(static_cast<int>(i)) : kill(static_cast<int>(i), action.signal);
+    const agent::WorkerRecord& worker = machine_.round()->group.workers()[i];
+    if (worker.keeping == agent::Keeping::asked) {
+      wait_for_round(static_cast<int>(i));
+    } else if (!worker.waits()) {
+      kill(static_cast<int>(i), action.signal);
+    }
   }
   on(agent::ConditionsSeen{std::vector<machine::ChildCondition>(workers_.size())});
 }

@@ -58,18 +58,23 @@ bool TrainLoop::is_over() {
                                      [](const Shared& rank) { return rank.is_elastic; });
   if (is_asked && may_go_on && !ending_.world_changes) {
     await_word(parts_);
-    if (!exchange({})) return true;
+    if (!exchange({}, kToldWithin)) return true;
   }
   if (is_asked && !ending_.world_changes) {
     end_as_asked();
     return true;
   }
-  if (is_asked && asked() != 0) {
-    // Those that go on hold the same state: no checkpoint is needed.
-    ending_.exit_code = kExitSignalBase + asked();
+  // The others may be too few to go on, or be asked to end, too.
+  if (is_asked && parts_.keeper != nullptr) {
+    parts_.state.seconds = seconds_before_ + seconds_between(began_, Clock::now());
+    parts_.keeper->finish(parts_.state, parts_.learner);
+  }
+  if (is_asked && (asked() != 0 || parts_.elastic == nullptr)) {
+    const int signal = asked() != 0 ? asked() : ending_.stop_signal;
+    ending_.exit_code = kExitSignalBase + signal;
     if (parts_.environment.local_rank == 0)
-      parts_.report.warning(fmt::format("{}: this node leaves after step {}, and the others go on",
-                                        signal_name(asked()), parts_.state.step));
+      parts_.report.warning(fmt::format("{}: this node leaves after step {}, and others go on",
+                                        signal_name(signal), parts_.state.step));
     return true;
   }
   // What is left to do after the last step takes no longer than the next round.

@@ -268,7 +268,8 @@ TEST_CASE("ranks that are asked to end leave alone where the others are to go on
   const std::string base = undisturbed_run(arguments);
   for (int turn = 0; turn < 6; ++turn) {
     const TempDir directory;
-    const Arguments writing{"--json", "--checkpoint-every=epoch", "--out", directory / "out"};
+    const Arguments writing{"--json", "--checkpoint-every=1000", "--keep=all", "--out",
+                            directory / "out"};
     Job job({.arguments = with(arguments, writing), .max_workers = 4});
     job.run_to(1 + job.below(40));
     if (turn % 2 == 1) job.run_to_phase(3, "evaluate");
@@ -277,8 +278,12 @@ TEST_CASE("ranks that are asked to end leave alone where the others are to go on
     CHECK(job.agent.world_size() == 3 - turn % 3);
     job.check_end(base);
     CHECK(field(final_line(job.agent.out()), "restarts") == "0");
-    CHECK_THAT(job.agent.err(), Contains("SIGTERM: this node leaves after step ") &&
-                                    Contains(", and the others go on"));
+    CHECK_THAT(job.agent.err(),
+               Contains("SIGTERM: this node leaves after step ") && Contains(", and others go on"));
+    const std::filesystem::directory_iterator files(directory / "out");
+    CHECK(std::count_if(begin(files), end(files), [](const auto& file) {
+            return file.path().filename().string().starts_with("step-") && !file.is_symlink();
+          }) == 2);  // where some left, and at the end
   }
 }
 

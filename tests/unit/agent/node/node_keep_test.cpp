@@ -190,6 +190,15 @@ TEST_CASE("what a worker has left that ended while it waited is ended before the
     node.next_round({0});
     CHECK(node.newest_start.clears);
   }
+  SECTION("they were killed when the node was a spare") {
+    proto::Waiting waiting;
+    waiting.is_spare = true;
+    node.on(waiting);
+    node.exits(0, node.kKilled);
+    node.exits(1, node.kKilled);
+    node.next_round({});
+    CHECK(node.newest_start.clears);
+  }
   CHECK(node.newest_start.dropped.empty());
 }
 
