@@ -16,6 +16,8 @@ bool WorkerRun::go_on() {
   rounds_.held = {.is_there = true,
                   .step = state_.step,
                   .epochs = static_cast<std::int64_t>(state_.epochs.size())};
+  // It ends here, and the others may be too few to go on.
+  if (stop_.asked().load() != 0 && keeper_) keeper_->finish(state_, *learner_);
   while (true) {
     leave_round();
     if (const int signal = stop_.asked().load(); signal != 0) {

