@@ -131,7 +131,7 @@ class Source:
                 at = self.read_type(at, body, found.name + "::")
                 head = []
                 continue
-            if token == "operator":
+            if token == "operator" and "using" not in head:
                 at = self.tokens.index("(", at + 2)
                 function = True
                 continue

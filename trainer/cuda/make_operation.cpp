@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/overloaded.hpp"
 #include "base/rounded_up.hpp"
 #include "trainer/cuda/kernels/element_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
@@ -11,11 +12,6 @@
 
 namespace ddprun::trainer::cuda {
 namespace {
-
-template <class... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
 
 template <class T>
 class AccumulatingOperation final : public Operation {

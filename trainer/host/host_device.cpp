@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/overloaded.hpp"
 #include "trainer/compute/buffer.hpp"
 #include "trainer/compute/device.hpp"
 #include "trainer/host/float_sum.hpp"
@@ -15,11 +16,6 @@
 
 namespace ddprun::trainer {
 namespace {
-
-template <class... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
 
 /// Layers that only pick or move values: what was representable stays so.
 bool is_exact(const LayerKind& kind) {
