@@ -126,6 +126,7 @@ std::string bash_script(const ProgramText& program) {
     own_programs +=
         filled(kBashOwnProgram, {{"@PROGRAM@", name}, {"@FILE@", program.name + "-" + name}});
   }
+  for (const auto& [name, meaning] : program.commands) all.push_back(name);
   const bool walks = program.takes_program;
   return filled(
       kBashScript,
@@ -176,6 +177,12 @@ std::string zsh_script(const ProgramText& program) {
       }
       text += " \\\n  '" + spec + "'";
     }
+  }
+  if (!program.commands.empty()) {
+    text += " \\\n  '1:command:((";
+    for (const auto& [name, meaning] : program.commands)
+      text += (text.back() == '(' ? "" : " ") + name + "\\:\"" + zsh_text(meaning) + "\"";
+    text += "))' \\\n  '*::argument:'";
   }
   if (!program.takes_program) return text + "\n";
   text += " \\\n  '(-)1:program: _alternative";
@@ -236,8 +243,11 @@ std::string tcsh_script(const ProgramText& program) {
       if (!is_short(name) && value[0] != 'x') text += " \\\n  'c@" + name + "=@" + value + "@'";
     }
   }
-  return text + " \\\n  'C@-@(" + joined(all, " ") + ")@' \\\n  'p@*@" +
-         (program.takes_program ? "f" : "n") + "@'\n" +
+  text += " \\\n  'C@-@(" + joined(all, " ") + ")@'";
+  std::vector<std::string> commands;
+  for (const auto& [name, meaning] : program.commands) commands.push_back(name);
+  if (!commands.empty()) text += " \\\n  'p@1@(" + joined(commands, " ") + ")@'";
+  return text + " \\\n  'p@*@" + (program.takes_program ? "f" : "n") + "@'\n" +
          (is_alone ? "" : "endif\nunset _ddprun_file _ddprun_folder\n");
 }
 

@@ -112,7 +112,10 @@ std::string fish_script(const ProgramText& program) {
         "complete -c " + program.launcher + " -n __" + program.launcher + "_runs_" + program.name;
     text += behind + " -f\n" + fish_options(program, behind);
   }
-  return text + start + " -f\n" + fish_options(program, start);
+  text += start + " -f\n";
+  for (const auto& [name, meaning] : program.commands)
+    text += start + " -n __fish_use_subcommand -a " + name + " -d '" + fish_text(meaning) + "'\n";
+  return text + fish_options(program, start);
 }
 
 }  // namespace ddprun::completions

@@ -86,6 +86,8 @@ struct ProgramText {
   /// name, so the completions are for `LAUNCHER NAME`, and for NAME alone only if the one on PATH
   /// is in the launcher's folder, and no installation keeps ours in ../libexec/LAUNCHER.
   std::string launcher{};
+  /// The first word that is no option is one of these; they are also completed.
+  std::vector<Term> commands{};
   /// A PROGRAM follows the options, and what follows it is not ours.
   bool takes_program = false;
   /// Programs of ours that may be PROGRAM; each has a completion of its own, in a file named as its

@@ -160,7 +160,7 @@ std::vector<std::string> CommandLine::given() const {
   std::vector<std::string> names;
   // get_name() of an option without a group is empty.
   for (const CLI::Option* option : app_.parse_order())
-    names.push_back("--" + option->get_lnames().front());
+    if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
   return names;
 }
 

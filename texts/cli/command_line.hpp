@@ -77,6 +77,9 @@ class CommandLine {
     return app_.add_flag(name, value, help)->group(group_);
   }
 
+  /// Words that are no options, in their order. They are in no text: the synopsis has them.
+  void words(std::vector<std::string>& words) { app_.add_option("WORD", words)->group(""); }
+
   /// What to type instead of an option that this program does not have: `--dp` as
   /// `--parallel=dp`, `--steps=3` as `--max-steps=3`. `name` has no dashes before it.
   void other_name(const std::string& name, std::string instead) {
