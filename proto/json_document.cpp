@@ -47,6 +47,11 @@ std::optional<std::uint64_t> JsonValue::unsigned_number() const {
   return value == nullptr ? std::nullopt : std::optional<std::uint64_t>(*value);
 }
 
+std::optional<double> JsonValue::number() const {
+  const Json& value = json(node_);
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
 std::optional<std::int64_t> JsonValue::signed_number() const {
   const Json& value = json(node_);
   if (!value.is_number_integer()) return std::nullopt;

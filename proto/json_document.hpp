@@ -25,6 +25,8 @@ class JsonValue {
   /// Whole numbers in the range of the type: 1.0 and 1e3 are none.
   std::optional<std::int64_t> signed_number() const;
   std::optional<std::uint64_t> unsigned_number() const;
+  /// Any number.
+  std::optional<double> number() const;
   std::optional<std::string_view> text() const;
   /// How many elements an array has.
   std::optional<std::size_t> array_size() const;

@@ -17,6 +17,7 @@
 #include "agent/progress/thread_states.hpp"
 #include "agent/terminal/terminal_size.hpp"
 #include "base/no_descriptor.hpp"
+#include "base/overloaded.hpp"
 #include "base/signals.hpp"
 
 namespace ddprun::agent {
@@ -49,16 +50,20 @@ bool waits_for_terminal(const AgentConfig& config, const std::vector<WorkerRecor
   return false;
 }
 
-template <class... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
-
 }  // namespace
 
+void LocalConnections::note(Happening what, const NodeMachine& machine, EventLog::Time now) {
+  std::optional<proto::RoundNumber> round;
+  if (machine.round() != nullptr) round = machine.round()->round.number;
+  events.add(std::move(what), round, now);
+  if (socket) socket->on_event();
+}
+
 NodeDriver::NodeDriver(asio::io_context& context, const AgentConfig& config,
+                       std::function<void(const NodeEvent&)> seen,
                        std::function<void(NodeAction&)> obey, std::function<void()> settled)
-    : obey_(std::move(obey)),
+    : seen_(std::move(seen)),
+      obey_(std::move(obey)),
       settled_(std::move(settled)),
       machine_(config),
       timer_(context, [this] { handle(TimePassed{}); }) {}
@@ -67,6 +72,7 @@ void NodeDriver::handle(NodeEvent event) {
   events_.push_back(std::move(event));
   if (events_.size() > 1) return;
   for (; !events_.empty(); events_.pop_front()) {
+    seen_(events_.front());
     for (NodeAction& action : machine_.on(std::move(events_.front()), Clock::now())) obey_(action);
   }
   timer_.follow(machine_.deadline());
@@ -77,12 +83,21 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
              std::optional<machine::Ancestor> scheduler)
     : config_(config),
       link_(std::move(link)),
-      output_(context_, config,
-              [this](const std::string& why) {
-                handle(CannotGoOn{"the workers' output cannot be read: " + why});
-              }),
+      output_(
+          context_, config,
+          [this](const std::string& why) {
+            handle(CannotGoOn{"the workers' output cannot be read: " + why});
+          },
+          [this](const std::string& line) {
+            local_.note(LinePrinted{line}, machine(), start_.wall_time_of(Clock::now()));
+          }),
       node_(
-          context_, config, [this](NodeAction& action) { obey(action); },
+          context_, config,
+          [this](const NodeEvent& event) {
+            local_.events.note(event, machine(), start_.wall_time_of(Clock::now()));
+            if (local_.socket) local_.socket->on_event();
+          },
+          [this](NodeAction& action) { obey(action); },
           [this] {
             if (chaos_) chaos_->follow();
           }),
@@ -93,7 +108,17 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                {[this](const warden::SignalRecord& record) { on_signal(record); },
                 [this] { on_child(); }, [this] { die_with_warden(); },
                 [this](const machine::Ancestor& ended) { on_scheduler_end(ended); }}),
-      local_{{machine(), [this](NodeEvent event) { handle(std::move(event)); }}},
+      local_{{machine(), [this](NodeEvent event) { handle(std::move(event)); }},
+             {context_,
+              config,
+              user,
+              machine(),
+              {[this](const std::string& line) { output_.notice(line); },
+               [this](int signal, std::chrono::nanoseconds later) {
+                 output_.stop_waiting();
+                 launch_.hurry();
+                 handle(JobSignal{signal, std::chrono::nanoseconds(monotonic_ns()) + later, true});
+               }}}},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});
@@ -166,8 +191,10 @@ const AgentResult& Agent::run() {
   if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
   auto socket = JobSocket::open(
-      context_, config_.run_id, config_.workers.size(),
-      {[this] { return job_status(config_.run_id, machine()); },
+      context_, {config_.run_id, config_.node.name, config_.workers.size()}, local_.events,
+      {[this](const JobRequest& request, pid_t asker, JobSocket::Reply reply) {
+         local_.answers.answer(request, asker, std::move(reply));
+       },
        [this](ElasticWorkers::Greeted greeted) { local_.workers.take(std::move(greeted)); }});
   if (socket) {
     local_.socket.emplace(std::move(*socket));
@@ -237,10 +264,14 @@ void Agent::obey(NodeAction& any) {
       [this](const StartWorkers& action) { start_workers(action); },
       [this](const SignalWorkers& action) { signal_workers(action.signal); },
       [this](const StopWorkers& action) { stop_workers(action); },
-      [this](const StopWatching&) { watches_.end_round(); },
+      [this](const StopWatching&) {
+        watches_.end_round();
+        local_.answers.stop();
+      },
       [this](const LookAtSuspects& action) { watches_.look_at_suspects(action.local_rank); },
       [this](const LookForLeftovers&) {
         watches_.stop();  // a helper of ours is nothing that workers left
+        local_.answers.stop();
         reap_strangers();
         handle(LeftoversSeen{descendants_.any()});
       },
@@ -289,7 +320,8 @@ void Agent::resume(const ResumeJob& action) {
   output_.resume();
 }
 
-void Agent::linger() {
+void Agent::linger(int exit_code) {
+  if (local_.socket) local_.socket->on_job_end(exit_code);
   if (nodes_ != nullptr) nodes_->linger();
 }
 
@@ -304,7 +336,7 @@ void run_agent(const AgentConfig& config, const machine::UserState& user, warden
   char nothing = 0;
   if (recv(socket, &nothing, 1, MSG_PEEK | MSG_DONTWAIT) == 0) _exit(128 + SIGKILL);
   const int code = conclude(result);
-  agent.linger();
+  agent.linger(code);
   std::fflush(nullptr);
   // Not through the destructors: the kernel ends threads and closes descriptors faster than we join
   // them, and the static objects are the warden's copies.

@@ -20,6 +20,7 @@
 #include "agent/control/chaos_strikes.hpp"
 #include "agent/control/descendants.hpp"
 #include "agent/control/elastic_workers.hpp"
+#include "agent/control/job_answers.hpp"
 #include "agent/control/job_output.hpp"
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
@@ -27,6 +28,7 @@
 #include "agent/control/round_failures.hpp"
 #include "agent/control/worker_launch.hpp"
 #include "agent/control/worker_watches.hpp"
+#include "agent/events/event_log.hpp"
 #include "agent/link/deadline_timer.hpp"
 #include "agent/link/membership_link.hpp"
 #include "agent/link/node_link.hpp"
@@ -66,23 +68,30 @@ struct RoundHandles {
 struct LocalConnections {
   /// Empty: there is none.
   [[nodiscard]] std::string socket_name() const { return socket ? socket->name() : ""; }
+  /// Something has happened that is no event of the machine.
+  void note(Happening what, const NodeMachine& machine, EventLog::Time now);
 
   ElasticWorkers workers;
+  JobAnswers answers;
+  EventLog events = {};
   std::optional<JobSocket> socket = std::nullopt;  ///< none: the system has refused it
 };
 
 /// Gives the node's machine its events one after the other, and its actions to the shell.
 class NodeDriver {
  public:
-  /// `obey` may cause further events. `settled`: they, too, have been handled.
+  /// `seen` is told of each event before the machine is. `obey` may cause further events.
+  /// `settled`: they, too, have been handled.
   NodeDriver(asio::io_context& context, const AgentConfig& config,
-             std::function<void(NodeAction&)> obey, std::function<void()> settled);
+             std::function<void(const NodeEvent&)> seen, std::function<void(NodeAction&)> obey,
+             std::function<void()> settled);
 
   /// An event that an action causes waits until all actions of this one are done.
   void handle(NodeEvent event);
   [[nodiscard]] const NodeMachine& machine() const { return machine_; }
 
  private:
+  const std::function<void(const NodeEvent&)> seen_;
   const std::function<void(NodeAction&)> obey_;
   const std::function<void()> settled_;
   NodeMachine machine_;
@@ -110,8 +119,9 @@ class Agent {
         std::optional<machine::Ancestor> scheduler);
 
   const AgentResult& run();
-  /// After it: until the other nodes know how the job ended (NodeLink::linger).
-  void linger();
+  /// After it: tells those that wait for the end, and runs until the other nodes know how the job
+  /// ended (NodeLink::linger).
+  void linger(int exit_code);
 
  private:
   // Events.

@@ -251,7 +251,8 @@ void ElasticWorkers::note_reaped(pid_t pid) {
     if (!stays(workers()[i]) || workers()[i].pid != pid) continue;
     const int local_rank = static_cast<int>(i);
     forget(local_rank);
-    handle_(WorkerExited{.local_rank = local_rank, .exit = {true, SIGKILL, false}});
+    handle_(
+        WorkerExited{.local_rank = local_rank, .exit = {true, SIGKILL, false}, .at = Clock::now()});
   }
 }
 

@@ -126,10 +126,12 @@ bool copies_output(const AgentConfig& config) {
 }  // namespace
 
 JobOutput::JobOutput(boost::asio::io_context& context, const AgentConfig& config,
-                     std::function<void(const std::string& why)> failed)
+                     std::function<void(const std::string& why)> failed,
+                     std::function<void(const std::string& line)> printed)
     : context_(context),
       config_(config),
       failed_(std::move(failed)),
+      printed_(std::move(printed)),
       quiet_streams_(context,
                      [this](std::vector<OutputSource> sources) { read(std::move(sources)); }),
       wait_limit_(context, [this] { end_waits(true); }),
@@ -164,6 +166,7 @@ void JobOutput::read(std::vector<OutputSource> sources) {
 
 void JobOutput::say(const std::string& line) {
   const std::string text = printable(line);
+  if (printed_) printed_(text);
   if (!output_ || !output_->say(text)) write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
 }
 

@@ -60,8 +60,10 @@ class JobOutput {
   static constexpr std::chrono::seconds kWriteLimit{2};
 
   /// The configuration is borrowed. `failed`: the workers' output cannot be read, and why.
+  /// `printed` gets each line of ours; empty: nobody is.
   JobOutput(boost::asio::io_context& context, const AgentConfig& config,
-            std::function<void(const std::string& why)> failed);
+            std::function<void(const std::string& why)> failed,
+            std::function<void(const std::string& line)> printed = {});
 
   /// Before the first worker, so that no descriptor is missing in the middle; the thread starts
   /// after them. Empty, or why the job can't be run.
@@ -118,6 +120,7 @@ class JobOutput {
   boost::asio::io_context& context_;
   const AgentConfig& config_;
   const std::function<void(const std::string&)> failed_;
+  const std::function<void(const std::string&)> printed_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::optional<WorkerOutput> output_;
   QuietStreams quiet_streams_;

@@ -3,22 +3,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
+#include <set>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
-#include <nlohmann/json.hpp>
 
-#include "base/json_text.hpp"
+#include "agent/events/event_json.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/version.hpp"
 #include "proto/error.hpp"
 #include "proto/frame.hpp"
+#include "proto/json_document.hpp"
 
 namespace ddprun::agent {
 
@@ -27,81 +30,251 @@ using Stream = asio::local::stream_protocol;
 
 namespace {
 
-constexpr std::chrono::seconds kIdleLimit{60};  // a connection that says nothing is closed
-constexpr std::size_t kConnectionsMax = 64;     // beside one of each worker
+constexpr std::chrono::seconds kIdleLimit{60};   // a connection that says nothing is closed
+constexpr std::size_t kConnectionsMax = 64;      // beside one of each worker
+constexpr std::size_t kWaitingMax = 32;          // of these for events or for the end
+constexpr std::size_t kRequestBytesMax = 4096;   // of a frame
+constexpr std::size_t kUnsentBytesMax = 65'536;  // then the peer is to read first
+constexpr std::size_t kErrorBytesMax = 512;
 constexpr std::chrono::milliseconds kNoDescriptorsRest{200};
 
 proto::Hello our_hello() {
-  return {"job", kProtocolVersionMin, kProtocolVersionMax, {"status", "elastic"}};
+  return {"job", kProtocolVersionMin, kProtocolVersionMax, {"status", "elastic", "requests"}};
 }
 
-// One connection: hello, then requests, each answered in turn.
+std::string error_json(std::string_view problem) {
+  std::string json = "{\"error\":";
+  proto::append_json_text(json, problem, kErrorBytesMax);
+  return json + "}";
+}
+
+class Session;
+
+/// What all connections share.
+struct Served {
+  Served(JobSocket::Settings of_job, const EventLog& events_log, JobSocket::Events handlers)
+      : settings(std::move(of_job)), log(events_log), events(std::move(handlers)) {}
+
+  const JobSocket::Settings settings;
+  const EventLog& log;
+  const JobSocket::Events events;
+  std::set<Session*> sessions;
+  std::size_t waiting = 0;  // for events or for the end, without a limit of time
+};
+
+/// One connection: hello, then requests, each answered in turn; the last one may be for events or
+/// for the end of the job.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Stream::socket socket, pid_t peer, const JobSocket::Events& events,
-          std::shared_ptr<std::size_t> open)
+  Session(Stream::socket socket, pid_t peer, std::shared_ptr<Served> served)
       : socket_(std::move(socket)),
         peer_(peer),
         idle_(socket_.get_executor()),
-        events_(events),
-        open_(std::move(open)) {
-    ++*open_;
+        served_(std::move(served)) {
+    served_->sessions.insert(this);
   }
-  ~Session() { --*open_; }
+  ~Session() {
+    served_->sessions.erase(this);
+    if (is_waiting_) --served_->waiting;
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  void read() {
-    idle_.expires_after(kIdleLimit);
-    idle_.async_wait([self = shared_from_this()](ErrorCode ec) {
-      if (!ec) self->socket_.close(ec);
-    });
-    socket_.async_read_some(asio::buffer(buffer_),
-                            [self = shared_from_this()](ErrorCode ec, std::size_t n) {
-                              self->idle_.cancel();
-                              if (ec) return;
-                              self->parser_.append({self->buffer_.data(), n});
-                              self->serve();
-                            });
+  void start() {
+    ErrorCode failed;
+    socket_.non_blocking(true, failed);
+    parser_.allow(kRequestBytesMax);
+    if (!failed) read();
+  }
+  void on_event() {
+    if (mode_ == Mode::follows && !waits_to_send_) go_on();
+  }
+  /// Nothing is waited for: what does not fit into the connection is lost. A request that has come
+  /// and was not read yet counts.
+  void on_job_end(int exit_code) {
+    if (mode_ == Mode::asks && !read_now()) return;
+    while (mode_ == Mode::follows && served_->log.from(next_event_) != nullptr) {
+      add_events();
+      if (!send()) return;
+    }
+    if (mode_ == Mode::follows || mode_ == Mode::awaits_end)
+      add(fmt::format("{{\"end\":true,\"exit_code\":{}}}", exit_code));
+    send();
   }
 
  private:
-  void serve() {
-    std::string replies;
-    while (true) {
+  enum class Mode {
+    asks,         ///< its next request is read, and answered
+    is_answered,  ///< the answer to its last one is on its way
+    follows,      ///< it gets events, and no limit of time holds
+    awaits_end,   ///< it gets the job's exit code
+  };
+
+  void go_on() {
+    if (std::exchange(is_in_turn_, true)) return;
+    bool is_sent = true;
+    do {
+      if (!take_frames()) return;  // nothing holds this connection any more
+      if (mode_ == Mode::follows) add_events();
+      if (outgoing_.empty()) break;
+      is_sent = send();
+    } while (is_sent);
+    is_in_turn_ = false;
+    if (is_sent && !closes_ && mode_ != Mode::is_answered) read();
+  }
+
+  /// False: the connection has broken the protocol, or is somebody else's now.
+  bool take_frames() {
+    while (mode_ == Mode::asks && outgoing_.size() < kUnsentBytesMax) {
       auto frame = parser_.next();
-      if (!frame) return;
+      if (!frame) return false;
       if (!*frame) break;
       if (greeted_ && WorkerMessage::is_one(**frame)) {
-        return events_.worker({std::move(socket_), peer_, std::move(parser_), std::move(**frame),
-                               std::move(replies)});
+        served_->events.worker({std::move(socket_), peer_, std::move(parser_), std::move(**frame),
+                                std::move(outgoing_)});
+        return false;
       }
-      if (greeted_) {
-        replies += proto::encode_frame(events_.answer());
-        continue;
-      }
-      const auto hello = proto::decode_hello(**frame);
-      if (!hello) return;
-      replies += proto::encode_frame(proto::encode_hello(our_hello()));
-      greeted_ = proto::agree_on_version(our_hello(), *hello).has_value();
-      if (!greeted_) break;  // our hello tells the peer which versions there are
+      take(**frame);
     }
-    outgoing_ = std::move(replies);
-    asio::async_write(socket_, asio::buffer(outgoing_),
-                      [self = shared_from_this()](ErrorCode ec, std::size_t) {
-                        if (!ec && (self->greeted_ || self->outgoing_.empty())) self->read();
-                      });
+    return true;
+  }
+
+  void take(const std::string& frame) {
+    if (!greeted_) return take_hello(frame);
+    auto request = parse_job_request(frame);
+    if (!request) return add(error_json(request.error()));
+    if (const auto* events = std::get_if<EventsWanted>(&*request)) return take(*events);
+    if (std::holds_alternative<EndWanted>(*request)) return wait_in(Mode::awaits_end);
+    mode_ = Mode::is_answered;
+    served_->events.request(*request, peer_, [self = shared_from_this()](const std::string& json) {
+      if (std::exchange(self->mode_, Mode::asks) != Mode::is_answered) return;
+      self->add(json);
+      self->go_on();
+    });
+  }
+  void take_hello(const std::string& frame) {
+    const auto hello = proto::decode_hello(frame);
+    if (hello) add(proto::encode_hello(our_hello()));
+    greeted_ = hello && proto::agree_on_version(our_hello(), *hello).has_value();
+    closes_ = !greeted_;  // our hello tells the peer which versions there are
+    if (closes_) mode_ = Mode::awaits_end;
+  }
+  void take(const EventsWanted& wanted) {
+    next_event_ = std::max<std::uint64_t>(1, wanted.from);
+    if (wanted.follow) return wait_in(Mode::follows);
+    mode_ = Mode::follows;
+    events_end_ = served_->log.next_number();
+  }
+  void wait_in(Mode mode) {
+    if (served_->waiting >= kWaitingMax)
+      return add(error_json("too many wait for events or for the end of this job already"));
+    is_waiting_ = true;
+    ++served_->waiting;
+    mode_ = mode;
+  }
+
+  /// The next event that it gets, after how many it has lost; null: there is none now.
+  const JobEvent* next() {
+    if (events_end_ && next_event_ >= *events_end_) return nullptr;
+    const JobEvent* const event = served_->log.from(next_event_);
+    if (event == nullptr) return nullptr;
+    if (event->number > next_event_)
+      add(fmt::format("{{\"lost\":{}}}", event->number - next_event_));
+    next_event_ = event->number + 1;
+    return event;
+  }
+  std::string text_of(const JobEvent& event) const {
+    return event_json(event, served_->settings.node);
+  }
+  void add_events() {
+    while (outgoing_.size() < kUnsentBytesMax) {
+      const JobEvent* const event = next();
+      if (event == nullptr) break;
+      add(text_of(*event));
+    }
+    if (!events_end_ || next_event_ < *events_end_) return;
+    add("{\"end\":true}");
+    events_end_.reset();
+    mode_ = Mode::asks;
+  }
+  void add(const std::string& json) {
+    outgoing_ += proto::encode_frame(json.size() <= proto::kFrameBytesMax
+                                         ? json
+                                         : error_json("the answer is too long to be sent"));
+  }
+
+  /// False: not all of it; the rest is sent when the peer has read.
+  bool send() {
+    while (!outgoing_.empty()) {
+      ErrorCode failed;
+      outgoing_.erase(0, socket_.write_some(asio::buffer(outgoing_), failed));
+      if (failed == asio::error::would_block) {
+        wait_to_send();
+        return false;
+      }
+      if (failed) return false;
+    }
+    return true;
+  }
+  void wait_to_send() {
+    if (std::exchange(waits_to_send_, true)) return;
+    limit_idle_time();
+    socket_.async_wait(Stream::socket::wait_write, [self = shared_from_this()](ErrorCode ec) {
+      self->waits_to_send_ = false;
+      self->idle_.cancel();
+      if (!ec) self->go_on();
+    });
+  }
+
+  /// One that waits for something says nothing more, and is not closed for that; also where it
+  /// does not read.
+  void limit_idle_time() {
+    if (is_waiting_) return;
+    idle_.expires_after(kIdleLimit);
+    idle_.async_wait([self = shared_from_this()](ErrorCode ec) {
+      if (!ec && !self->is_waiting_) self->close();
+    });
+  }
+  /// What has come already. False: as take_frames().
+  bool read_now() {
+    ErrorCode nothing;
+    const std::size_t n = socket_.read_some(asio::buffer(buffer_), nothing);
+    if (!nothing) parser_.append({buffer_.data(), n});
+    return take_frames();
+  }
+  void read() {
+    if (std::exchange(is_reading_, true)) return;
+    limit_idle_time();
+    socket_.async_read_some(asio::buffer(buffer_),
+                            [self = shared_from_this()](ErrorCode ec, std::size_t n) {
+                              self->is_reading_ = false;
+                              self->idle_.cancel();
+                              if (ec || self->mode_ != Mode::asks) return self->close();
+                              self->parser_.append({self->buffer_.data(), n});
+                              self->go_on();
+                            });
+  }
+  void close() {
+    ErrorCode ignored;
+    socket_.close(ignored);
   }
 
   Stream::socket socket_;
   const pid_t peer_;
   asio::steady_timer idle_;
-  const JobSocket::Events events_;
-  std::shared_ptr<std::size_t> open_;
+  const std::shared_ptr<Served> served_;
   proto::FrameParser parser_;
   std::array<char, 4096> buffer_{};
   std::string outgoing_;
+  Mode mode_ = Mode::asks;
+  std::uint64_t next_event_ = 1;
+  std::optional<std::uint64_t> events_end_;  // of those that it gets; none: all
+  bool is_waiting_ = false;                  // counted in Served::waiting
   bool greeted_ = false;
+  bool closes_ = false;      // once all is sent
+  bool is_in_turn_ = false;  // in go_on()
+  bool is_reading_ = false;
+  bool waits_to_send_ = false;
 };
 
 /// The process at the other end, if its user may ask; -1: not.
@@ -114,31 +287,10 @@ pid_t permitted_peer(Stream::socket& socket) {
 
 }  // namespace
 
-std::string job_status(const std::string& run_id, const NodeMachine& machine) {
-  nlohmann::json workers = nlohmann::json::array();
-  const NodeRound* round = machine.round();
-  if (round != nullptr) {
-    int local_rank = 0;
-    for (const WorkerRecord& worker : round->group.workers()) {
-      workers.push_back({{"rank", round->round.first_rank + local_rank++},
-                         {"pid", worker.pid},
-                         {"running", worker.running()}});
-    }
-  }
-  return json_text(nlohmann::json{{"run_id", run_id},
-                                  {"state", to_string(machine.state())},
-                                  {"round", round != nullptr ? round->round.number : 0},
-                                  {"restart_count", machine.restart_count()},
-                                  {"workers", workers}});
-}
-
 class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& context, std::size_t workers, Events events)
-      : acceptor_(context),
-        later_(context),
-        connections_max_(kConnectionsMax + workers),
-        events_(std::move(events)) {}
+  Impl(asio::io_context& context, std::shared_ptr<Served> served)
+      : acceptor_(context), later_(context), served_(std::move(served)) {}
 
   ErrorCode bind(const std::string& name) {
     ErrorCode ec;
@@ -153,8 +305,9 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
     acceptor_.async_accept([self = shared_from_this()](ErrorCode ec, Stream::socket socket) {
       if (ec == asio::error::operation_aborted) return;
       const pid_t peer = ec ? -1 : permitted_peer(socket);
-      if (peer >= 0 && *self->open_ < self->connections_max_)
-        std::make_shared<Session>(std::move(socket), peer, self->events_, self->open_)->read();
+      const auto& served = self->served_;
+      if (peer >= 0 && served->sessions.size() < kConnectionsMax + served->settings.workers)
+        std::make_shared<Session>(std::move(socket), peer, served)->start();
       if (no_descriptor(ec)) return self->accept_later(ec);
       self->accept();
     });
@@ -178,21 +331,21 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
     later_.cancel();
   }
   [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::set<Session*>& sessions() const { return served_->sessions; }
 
  private:
   Stream::acceptor acceptor_;
   asio::steady_timer later_;
-  const std::size_t connections_max_;
-  const Events events_;
+  const std::shared_ptr<Served> served_;
   std::string name_;
   bool is_warned_ = false;
-  std::shared_ptr<std::size_t> open_ = std::make_shared<std::size_t>(0);
 };
 
-Result<JobSocket> JobSocket::open(asio::io_context& context, const std::string& run_id,
-                                  std::size_t workers, Events events) {
-  auto impl = std::make_shared<Impl>(context, workers, std::move(events));
-  const std::string name = fmt::format("ddprun/{}/{}", getuid(), run_id.substr(0, 64));
+Result<JobSocket> JobSocket::open(asio::io_context& context, const Settings& settings,
+                                  const EventLog& log, Events events) {
+  auto impl =
+      std::make_shared<Impl>(context, std::make_shared<Served>(settings, log, std::move(events)));
+  const std::string name = fmt::format("ddprun/{}/{}", getuid(), settings.run_id.substr(0, 64));
   ErrorCode ec = impl->bind(name);
   if (ec == asio::error::address_in_use) ec = impl->bind(fmt::format("{}.{}", name, getpid()));
   if (ec) return ec;
@@ -206,5 +359,11 @@ JobSocket::~JobSocket() {
 }
 const std::string& JobSocket::name() const { return impl_->name(); }
 void JobSocket::start() { impl_->accept(); }
+void JobSocket::on_event() {
+  for (Session* session : impl_->sessions()) session->on_event();
+}
+void JobSocket::on_job_end(int exit_code) {
+  for (Session* session : impl_->sessions()) session->on_job_end(exit_code);
+}
 
 }  // namespace ddprun::agent

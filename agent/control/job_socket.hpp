@@ -1,8 +1,11 @@
 // The job's abstract Unix socket: where ddpctl and workers find the agent. Speaks the versioned
-// hello of proto/frame.hpp. A worker that can take part in another round has its own messages after
-// that (elastic_workers.hpp).
+// hello of proto/frame.hpp, then the requests of job_request.hpp. A worker that can take part in
+// another round has its own messages after the hello (elastic_workers.hpp).
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,26 +13,32 @@
 #include <boost/asio/io_context.hpp>
 
 #include "agent/control/elastic_workers.hpp"
-#include "agent/node/node_machine.hpp"
+#include "agent/control/job_request.hpp"
+#include "agent/events/event_log.hpp"
 #include "base/result.hpp"
 
 namespace ddprun::agent {
 
-/// What it answers: the job as this node sees it, one JSON object.
-std::string job_status(const std::string& run_id, const NodeMachine& machine);
-
 class JobSocket {
  public:
+  /// Takes the answer, one JSON object. To be called once, at once or later, from the context.
+  using Reply = std::function<void(std::string json)>;
   struct Events {
-    std::function<std::string()> answer;  ///< to every request, one JSON object
+    /// Each request but those for events and for the end, which the socket answers itself.
+    std::function<void(const JobRequest&, pid_t asker, Reply)> request;
     std::function<void(ElasticWorkers::Greeted)> worker;
+  };
+  struct Settings {
+    std::string run_id;
+    std::string node;         ///< the name of this one
+    std::size_t workers = 0;  ///< each may be connected, beside some others
   };
 
   /// Binds `@ddprun/UID/RUNID`; where another job of the same run id lives,
-  /// `@ddprun/UID/RUNID.PID`. Connections of other users (root excepted) are closed, and those
-  /// beyond what `workers` and some others need. Errors: the system's.
-  static Result<JobSocket> open(boost::asio::io_context& context, const std::string& run_id,
-                                std::size_t workers, Events events);
+  /// `@ddprun/UID/RUNID.PID`. Connections of other users (root excepted) are closed. The log is
+  /// borrowed. Errors: the system's.
+  static Result<JobSocket> open(boost::asio::io_context& context, const Settings& settings,
+                                const EventLog& log, Events events);
 
   JobSocket(JobSocket&&) noexcept;
   ~JobSocket();
@@ -38,6 +47,10 @@ class JobSocket {
   [[nodiscard]] const std::string& name() const;
   /// Begins to accept; connections made before wait in the kernel.
   void start();
+  /// The log has a new event. What one that follows does not read is lost to it, and counted.
+  void on_event();
+  /// The job is over: those that wait for that are told, without waiting for any of them.
+  void on_job_end(int exit_code);
 
  private:
   class Impl;

@@ -98,6 +98,8 @@ void Agent::end_round() {
   if (!result_.rounds.empty() && result_.rounds.back().number == round.round.number) return;
   link_.lease(std::nullopt);  // no workers are here that could outlive it
   store_.end();
+  const auto now = Clock::now();
+  local_.note(RoundEnded{now - round.started_at}, machine(), start_.wall_time_of(now));
   add_summary(result_, round, start_);
 }
 

@@ -104,6 +104,7 @@ void Agent::start_workers(const StartWorkers& action) {
                    });
   };
   if (!action.clears) return launch();
+  local_.answers.stop();  // a helper of ours is nothing that workers left
   // What they hold, such as a GPU's memory, is what the workers need that take their place.
   const auto& stuck = descendants_.unkillable();
   descendants_.kill(round.round.number, config_.stop.kill_timeout,
@@ -215,7 +216,8 @@ void Agent::reap_strangers() {
     // Its pidfd is ready too; we come back after it.
     if (worker) return;
     const bool is_ours = watches_.child_ended(info.si_pid) || checks_.child_ended(info.si_pid) ||
-                         launch_.child_ended(info.si_pid);
+                         launch_.child_ended(info.si_pid) ||
+                         local_.answers.child_ended(info.si_pid);
     if (is_ours) continue;
     machine::reap(info.si_pid);
     shared_memory_.note_end(info.si_pid);
@@ -272,6 +274,7 @@ void Agent::report_exit(const RoundHandles::SeenExit& seen) {
     remove_files_of_worker(config_, worker.start, static_cast<int>(seen.local_rank));
   shared_memory_.note_end(pid);
   watches_.worker_ended(pid);
+  local_.answers.worker_ended(pid);
   spdlog::info("round={} local_rank={} pid={} {}", round.round.number, seen.local_rank, pid,
                describe(reaped->exit));
   WorkerExited exited{.local_rank = static_cast<int>(seen.local_rank),

@@ -23,6 +23,7 @@ namespace ddprun::agent {
 struct JobSignal {
   int signal = 0;
   std::chrono::nanoseconds at{0};  ///< of the monotonic clock
+  bool cancels = false;            ///< the whole job, also where SIGTERM would only end our part
 };
 /// Answers Prepare: where the next round's store would be, or why the job can't go on.
 struct Prepared {

@@ -144,7 +144,7 @@ struct NodeLeave {
   std::optional<JobSignal> last_signal;
   std::optional<int> signal;  ///< by which it leaves the job
   /// By which it leaves once nothing is left: told so while only leftovers of a success ran.
-  std::optional<int> once_clear;
+  std::optional<JobSignal> once_clear;
 };
 
 struct NodeFacts {

@@ -16,8 +16,9 @@ namespace {
 
 constexpr auto kRepeatedWithin = 100ms;
 
-void leave_by(NodeTurn& turn, int signal) {
+void leave_by(NodeTurn& turn, const JobSignal& wish) {
   NodeFacts& node = turn.node;
+  const int signal = wish.signal;
   node.leave.signal = signal;
   if (!node.has_no_workers()) {
     turn.notice(stopping_line(signal, node.config.stop.grace_period));
@@ -26,7 +27,8 @@ void leave_by(NodeTurn& turn, int signal) {
   }
   // SIGTERM takes this node away, as its scheduler means it; the others are a person's wish to end
   // the job.
-  turn.send(proto::Leave{signal, "", signal != SIGTERM, node.has_rendezvous});
+  const bool cancels = wish.cancels || signal != SIGTERM;
+  turn.send(proto::Leave{signal, "", cancels, node.has_rendezvous});
   if (!node.config.rendezvous) return;
   turn.act(EndWithin{node.end_limit()});
   if (node.has_no_workers()) turn.notice(leaving_line(node, signal));
@@ -65,12 +67,12 @@ bool is_repeated(const NodeTurn& turn, const JobSignal& signal) {
   return last && signal.at - last->at < kRepeatedWithin;
 }
 
-void leave(NodeTurn& turn, const JobSignal& signal) { leave_by(turn, signal.signal); }
+void leave(NodeTurn& turn, const JobSignal& signal) { leave_by(turn, signal); }
 
 /// No round that may be on its way is taken part in.
 void leave_waiting(NodeTurn& turn, const JobSignal& signal) {
   stop_check(turn);
-  leave_by(turn, signal.signal);
+  leave_by(turn, signal);
   end_waiting_workers(turn);
   turn.node.state = NodeState::ending;
 }
@@ -81,7 +83,8 @@ void leave_waiting(NodeTurn& turn, const JobSignal& signal) {
 /// else the first SIGTERM: the core has heard of none yet.
 void leave_once_clear(NodeTurn& turn, const JobSignal& signal) {
   auto& wish = turn.node.leave.once_clear;
-  if (turn.node.config.rendezvous && wish.value_or(SIGTERM) == SIGTERM) wish = signal.signal;
+  const bool is_weak = !wish || (wish->signal == SIGTERM && !wish->cancels);
+  if (turn.node.config.rendezvous && is_weak) wish = signal;
   kill_leftovers(turn);
 }
 

@@ -1,5 +1,7 @@
 #include "agent/progress/round_watch.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "agent/progress/thread_states.hpp"
 #include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
+#include "base/process_stat.hpp"
 #include "machine/processes/process_tree.hpp"
 
 namespace ddprun::agent {
@@ -17,6 +20,12 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::size_t kOtherThreadsShown = 3;  // of a worker that is silent beside the culprit
+
+/// It reads stacks for somebody who asked for them.
+bool is_helper_of_ours(int tracer) {
+  const auto stat = tracer > 0 ? read_process_stat(tracer) : std::nullopt;
+  return stat && stat->parent == getpid();
+}
 
 }  // namespace
 
@@ -226,6 +235,7 @@ void RoundWatch::judge_silence() {
   if (!quiet || blame_suspended(quiet->quiet_for)) return;
   for (const WorkerRecord& worker : group_->workers()) {
     const int tracer = worker.running() ? tracer_of(worker.pid) : 0;
+    if (is_helper_of_ours(tracer)) return;  // until the next look
     if (tracer == 0) continue;
     handlers_.notice(fmt::format(
         "no worker prints anything; process {} debugs one, so ddprun does not stop them", tracer));
@@ -288,6 +298,7 @@ void RoundWatch::judge(Hang hang) {
   const std::string message = hang_words(culprit);
   const std::string what = fmt::format("rank {} hangs: {}", rank(culprit.local_rank), message);
   if (const int tracer = tracer_of(pid); tracer != 0) {
+    if (is_helper_of_ours(tracer)) return;  // until the next look
     handlers_.notice(
         fmt::format("{}; process {} debugs it, so ddprun does not stop it", what, tracer));
     progress_->forget();

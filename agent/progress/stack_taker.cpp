@@ -43,6 +43,7 @@ void StackTaker::take(int pid, Done done, std::chrono::nanoseconds limit) {
 
 void StackTaker::stop() {
   helper_.stop();
+  if (done_) resume_worker();
   done_ = nullptr;
 }
 

@@ -16,6 +16,7 @@ void WorkerGroup::keep(int local_rank, const WorkerRecord& kept) {
   WorkerRecord& record = record_of(local_rank);
   record.pid = kept.pid;
   record.start = kept.start;
+  record.started_at = kept.started_at;
   record.keeping = Keeping::possible;
 }
 

@@ -9,7 +9,7 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The first moment that a zip file can hold.
 EARLIEST = 315532800
-PROGRAMS = ("bin/ddprun", "bin/rdzvd", "libexec/ddprun/train")
+PROGRAMS = ("bin/ddprun", "bin/ddpctl", "bin/rdzvd", "libexec/ddprun/train")
 # Each architecture by the kernel's name for it, and Debian's.
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "cookbook" / "examples"
-PROGRAMS = ("ddprun", "rdzvd", "train")
+PROGRAMS = ("ddprun", "ddpctl", "rdzvd", "train")
 SHOWN_FOLDER = "/tmp/job"
 SECONDS_MAX = 120
 BETWEEN = "\x1e"  # printed before each command and after the last one

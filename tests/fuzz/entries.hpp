@@ -60,6 +60,9 @@ void fuzz_progress_page(const std::uint8_t* data, std::size_t size);
 /// What a worker that can take part in another round sends to its agent: the body of a frame.
 void fuzz_worker_message(const std::uint8_t* data, std::size_t size);
 
+/// What ddpctl asks an agent: the body of a frame.
+void fuzz_job_request(const std::uint8_t* data, std::size_t size);
+
 /// torch's timer file, whole and in pieces: the timers must not differ. The first byte chooses how
 /// the rest is cut.
 void fuzz_timer_file(const std::uint8_t* data, std::size_t size);

@@ -100,6 +100,10 @@ TEST_CASE("any bytes of a worker are a message or none") {
   CHECK(replay(fuzz_worker_message, "worker_message", 20000) > 0);
 }
 
+TEST_CASE("any bytes are a request to a job or refused in one line") {
+  CHECK(replay(fuzz_job_request, "job_request", 20000) > 0);
+}
+
 TEST_CASE("any words keep every promise of the command line") {
   CHECK(replay(fuzz_command_line, "command_line", 5000, spellings_of_all_options()) > 0);
 }

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -5,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "agent/control/elastic_workers.hpp"
+#include "agent/control/job_request.hpp"
 #include "base/assert.hpp"
 #include "tests/fuzz/entries.hpp"
+#include "tests/fuzz/error_line.hpp"
 
 namespace ddprun::test {
 
@@ -32,6 +35,17 @@ void fuzz_worker_message(const std::uint8_t* data, std::size_t size) {
   message.add("added", "a=b");
   DDPRUN_ASSERT(message.value("added").has_value(), "what is added is found");
   DDPRUN_ASSERT(message.value("message") == kind, "what is added changes no other entry");
+}
+
+void fuzz_job_request(const std::uint8_t* data, std::size_t size) {
+  const auto request = agent::parse_job_request({reinterpret_cast<const char*>(data), size});
+  if (!request) return check_error_line(request.error());
+  if (const auto* stacks = std::get_if<agent::StacksWanted>(&*request))
+    DDPRUN_ASSERT(stacks->rank >= 0, "a rank is a rank");
+  const auto* const wanted = std::get_if<agent::SignalWanted>(&*request);
+  if (wanted == nullptr) return;
+  DDPRUN_ASSERT(wanted->signal > 0 && wanted->signal <= SIGRTMAX, "a signal is one");
+  DDPRUN_ASSERT(!wanted->rank || *wanted->rank >= 0, "a rank is a rank");
 }
 
 }  // namespace ddprun::test

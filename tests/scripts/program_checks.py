@@ -39,7 +39,7 @@ class ProgramChecks:
         for program in self.programs:
             text = subprocess.run(["readelf", "-hW", program], check=True, capture_output=True, text=True).stdout
             types[program.name] = re.search(r"(?m)^ *Type: +(\w+)", text).group(1)
-        self.assertEqual(types, {"ddprun": "EXEC", "rdzvd": "DYN", "train": "DYN"})
+        self.assertEqual(types, {"ddprun": "EXEC", "ddpctl": "DYN", "rdzvd": "DYN", "train": "DYN"})
 
     def test_no_program_holds_the_path_of_the_sources(self):
         for program in self.programs:

@@ -39,7 +39,7 @@ class Installed(unittest.TestCase):
                               stdin=subprocess.DEVNULL, env=self.environment, cwd=self.folder.name, **more)
 
     def programs(self):
-        return [self.prefix / "bin" / "ddprun", self.prefix / "bin" / "rdzvd", self.prefix / "libexec" / "ddprun" / "train"]
+        return [*(self.prefix / "bin" / name for name in ("ddprun", "ddpctl", "rdzvd")), self.prefix / "libexec" / "ddprun" / "train"]
 
     def needed(self, program):
         text = subprocess.run(["readelf", "-d", program], check=True, capture_output=True, text=True).stdout
@@ -72,9 +72,9 @@ class Installed(unittest.TestCase):
         self.assertEqual([name for name in shared if not PARTS_OF_LIBC.match(name)], [])
 
     def test_manual_pages_and_completions_of_all_programs_are_installed(self):
-        pages = ("man1/ddprun.1", "man1/ddprun-train.1", "man8/rdzvd.8")
+        pages = ("man1/ddprun.1", "man1/ddprun-train.1", "man1/ddpctl.1", "man8/rdzvd.8")
         for name in [*(f"share/man/{page}" for page in pages), *(
-                f"share/{place}" for page, program in (("ddprun", "ddprun"), ("ddprun-train", "train"), ("rdzvd", "rdzvd"))
+                f"share/{place}" for page, program in (("ddprun", "ddprun"), ("ddprun-train", "train"), ("ddpctl", "ddpctl"), ("rdzvd", "rdzvd"))
                 for place in (f"bash-completion/completions/{page}", f"zsh/site-functions/_{page}",
                               f"fish/vendor_completions.d/{page}.fish", f"ddprun/{program}.tcsh"))]:
             self.assertTrue((self.prefix / name).is_file(), name)

@@ -28,7 +28,7 @@ import package_tarball  # noqa: E402
 import package_wheel  # noqa: E402
 import program_checks  # noqa: E402
 
-STAGED = {"bin/ddprun": 0o755, "bin/rdzvd": 0o755, "libexec/ddprun/train": 0o755, "share/man/man1/ddprun.1": 0o644,
+STAGED = {"bin/ddprun": 0o755, "bin/ddpctl": 0o755, "bin/rdzvd": 0o755, "libexec/ddprun/train": 0o755, "share/man/man1/ddprun.1": 0o644,
           "include/ddprun/ddprun_elastic.h": 0o644, "include/ddprun/ddprun_progress.h": 0o644, "share/bash-completion/completions/ddprun": 0o644}
 
 
@@ -98,7 +98,7 @@ class Packed(unittest.TestCase):
         archive = zipfile.ZipFile(io.BytesIO(wheel_of(self.stage)))
         names = archive.namelist()
         for name in ("ddprun/__init__.py", "ddprun/__main__.py", "ddprun/doctor.py", "ddprun/py.typed", "ddprun/_version.py",
-                     "ddprun-1.2.3.data/scripts/ddprun", "ddprun-1.2.3.data/scripts/rdzvd", "ddprun-1.2.3.data/data/libexec/ddprun/train",
+                     "ddprun-1.2.3.data/scripts/ddprun", "ddprun-1.2.3.data/scripts/ddpctl", "ddprun-1.2.3.data/scripts/rdzvd", "ddprun-1.2.3.data/data/libexec/ddprun/train",
                      "ddprun-1.2.3.data/data/share/man/man1/ddprun.1",
                      "ddprun-1.2.3.data/data/include/ddprun/ddprun_elastic.h",
                      "ddprun-1.2.3.data/data/include/ddprun/ddprun_progress.h",

@@ -46,7 +46,7 @@ case "$1 $2" in
   --preset*) mkdir -p "$4"; echo "$2 ${4##*/} $5" >>"$FAKES/presets" ;;
   --build*) "${2%/*}/tools/zig-c++" one.cpp >>"$FAKES/compiled"; echo "$4" >>"$FAKES/targets" ;;
   --install*) mkdir -p "$4/bin"; mkdir -p "$4/libexec/ddprun"
-    for name in bin/ddprun bin/rdzvd libexec/ddprun/train; do echo "$name" >"$4/$name"; chmod +x "$4/$name"; done ;;
+    for name in bin/ddprun bin/ddpctl bin/rdzvd libexec/ddprun/train; do echo "$name" >"$4/$name"; chmod +x "$4/$name"; done ;;
 esac
 """
 # The environment's Python is the real one; its compiler prints what it was asked for.

@@ -23,7 +23,7 @@ def has_pip():
 
 def wheel(folder):
     """The wheel ddprun, written below `folder`."""
-    stage = [package_files.File(f"bin/{name}", (BIN / name).read_bytes(), True) for name in ("ddprun", "rdzvd")]
+    stage = [package_files.File(f"bin/{name}", (BIN / name).read_bytes(), True) for name in ("ddprun", "ddpctl", "rdzvd")]
     stage.append(package_files.File("include/ddprun/ddprun_progress.h", (ROOT / "worker/ddprun_progress.h").read_bytes()))
     files = package_wheel.wheel_files(stage, ROOT / "python" / "ddprun", VERSION, "2.28", ARCH)
     path = folder / f"ddprun-{VERSION}-{package_wheel.tag('2.28', ARCH)}.whl"

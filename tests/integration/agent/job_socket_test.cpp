@@ -11,7 +11,9 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -32,11 +34,14 @@ class Asker {
   explicit Asker(asio::io_context& context) : socket_(context) { socket_.open(); }
 
   /// The kernel takes the connection whether or not it is accepted.
-  void connect(const std::string& name) {
+  void connect(const std::string& name, const std::string& request = "{}") {
     socket_.connect(Stream::endpoint(std::string(1, '\0') + name.substr(1)));
     asio::write(socket_, asio::buffer(proto::encode_frame(proto::encode_hello({"job", 1, 9, {}})) +
-                                      proto::encode_frame("{}")));
+                                      proto::encode_frame(request)));
     read();
+  }
+  void send(const std::string& request) {
+    asio::write(socket_, asio::buffer(proto::encode_frame(request)));
   }
   [[nodiscard]] const std::string& answer() const { return answer_; }
 
@@ -88,8 +93,10 @@ TEST_CASE(
     "one again") {
   const KeptLog log;
   asio::io_context context;
-  auto opened = agent::JobSocket::open(context, test::unique_mark(), 1,
-                                       {[] { return "the state"; }, [](auto) {}});
+  const agent::EventLog events;
+  auto opened = agent::JobSocket::open(
+      context, {test::unique_mark(), "a", 1}, events,
+      {[](auto&, pid_t, const auto& reply) { reply("the state"); }, [](auto) {}});
   REQUIRE(opened.has_value());
   opened->start();
   // The first one makes the sanitizer, which opens pipes for classes new to it, know them all.
@@ -116,4 +123,100 @@ TEST_CASE(
   CHECK(log.text() == opened->name() +
                           " cannot be asked for the job's state now: Too many open files; raise "
                           "the limit of open files (ulimit -n)\n");
+}
+
+namespace {
+
+/// A job of which only the socket is there.
+struct SocketAlone {
+  explicit SocketAlone(std::string status = "the state")
+      : socket(agent::JobSocket::open(
+                   context, {test::unique_mark(), "a", 1}, events,
+                   {[status](auto&, pid_t, const auto& reply) { reply(status); }, [](auto) {}})
+                   .value()) {
+    socket.start();
+  }
+  void add_events(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      events.add(agent::LinePrinted{"line " + std::to_string(i)}, std::nullopt, {});
+      socket.on_event();
+    }
+  }
+
+  asio::io_context context;
+  agent::EventLog events;
+  agent::JobSocket socket;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "events are told from the first one that is kept, with the number of those that are not") {
+  SocketAlone job;
+  job.add_events(agent::EventLog::kEventsMax + 5);
+  Asker asker(job.context);
+  asker.connect(job.socket.name(), R"({"request":"events"})");
+  REQUIRE(run_until(job.context, asker, R"({"end":true})"));
+  CHECK(asker.answer().find(R"({"lost":5})") != std::string::npos);
+  CHECK(asker.answer().find(R"("text":"line 5")") != std::string::npos);
+  CHECK(asker.answer().find(R"("text":"line 4")") == std::string::npos);
+}
+
+TEST_CASE("one that follows and does not read holds up nothing, and learns what it has missed") {
+  SocketAlone job;
+  asio::io_context other;
+  Stream::socket slow(other);
+  slow.connect(Stream::endpoint(std::string(1, '\0') + job.socket.name().substr(1)));
+  asio::write(slow, asio::buffer(proto::encode_frame(proto::encode_hello({"job", 1, 9, {}})) +
+                                 proto::encode_frame(R"({"request":"events","follow":true})")));
+  Asker quick(job.context);
+  quick.connect(job.socket.name(), R"({"request":"events","follow":true})");
+  for (int i = 0; i < 20; ++i) {
+    job.add_events(agent::EventLog::kEventsMax / 4);
+    job.context.run_for(5ms);
+  }
+  const std::string last = R"("number":)" + std::to_string(job.events.next_number() - 1) + ",";
+  REQUIRE(run_until(job.context, quick, last));
+  CHECK(quick.answer().find("lost") == std::string::npos);
+  std::string read;
+  slow.non_blocking(true);
+  REQUIRE(test::eventually([&] {
+    char part[65536];
+    boost::system::error_code nothing;
+    const std::size_t n = slow.read_some(asio::buffer(part), nothing);
+    read.append(part, n);
+    job.context.run_for(1ms);
+    return read.find(last) != std::string::npos;
+  }));
+  CHECK(read.find(R"({"lost":)") != std::string::npos);
+}
+
+TEST_CASE("those that wait for the end learn it, and too many are refused") {
+  SocketAlone job;
+  std::deque<Asker> askers;
+  for (int i = 0; i < 33; ++i)
+    askers.emplace_back(job.context).connect(job.socket.name(), R"({"request":"wait"})");
+  REQUIRE(run_until(job.context, askers.back(), "too many wait"));
+  Asker late(job.context);
+  late.connect(job.socket.name(), R"({"request":"events","follow":true})");
+  REQUIRE(run_until(job.context, late, "too many wait"));
+  job.socket.on_job_end(7);
+  CHECK(run_until(job.context, askers.front(), R"({"end":true,"exit_code":7})"));
+}
+
+TEST_CASE("a request that was not read before the end is answered, too") {
+  SocketAlone job;
+  Asker asker(job.context);
+  asker.connect(job.socket.name());
+  REQUIRE(run_until(job.context, asker, "the state"));
+  asker.send(R"({"request":"wait"})");
+  job.socket.on_job_end(3);
+  CHECK(run_until(job.context, asker, R"({"end":true,"exit_code":3})"));
+}
+
+TEST_CASE("an answer that is longer than a frame is an error") {
+  SocketAlone job(std::string(proto::kFrameBytesMax + 1, 'x'));
+  Asker asker(job.context);
+  asker.connect(job.socket.name());
+  CHECK(run_until(job.context, asker, "the answer is too long"));
 }

@@ -43,6 +43,15 @@ TEST_CASE("the first Ctrl-C passes the signal on and a second one kills") {
   CHECK(node.took() == Did{"end the job"});
 }
 
+TEST_CASE("SIGTERM takes this node away, unless it is the wish to end the job") {
+  for (const bool cancels : {false, true}) {
+    ScriptedNode node(2);
+    node.round();
+    node.on(agent::JobSignal{SIGTERM, node.now.time_since_epoch(), cancels});
+    CHECK(std::get<proto::Leave>(node.sent.back()).cancels == cancels);
+  }
+}
+
 TEST_CASE("workers learn whether there is time to save their state") {
   const bool may_save = GENERATE(true, false);
   ScriptedNode node(2);

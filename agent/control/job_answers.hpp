@@ -1,0 +1,55 @@
+// Answers what ddpctl asks of this node's part in the job, and does what it asks for.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "agent/config.hpp"
+#include "agent/control/job_request.hpp"
+#include "agent/control/job_socket.hpp"
+#include "agent/node/node_machine.hpp"
+#include "agent/progress/stack_taker.hpp"
+
+namespace ddprun::agent {
+
+class JobAnswers {
+ public:
+  struct Events {
+    std::function<void(const std::string& line)> notice;  ///< a line for the user
+    /// The job gets a signal that ends it on all nodes; `later`: than now, as far as it counts.
+    std::function<void(int signal, std::chrono::nanoseconds later)> signalled;
+  };
+
+  /// All references are borrowed.
+  JobAnswers(boost::asio::io_context& context, const AgentConfig& config,
+             const machine::UserState& user, const NodeMachine& machine, Events events);
+
+  void answer(const JobRequest& request, pid_t asker, JobSocket::Reply reply);
+
+  /// No helper program is left.
+  void stop();
+  /// A worker has been reaped.
+  void worker_ended(pid_t pid) { stacks_.worker_ended(pid); }
+  /// As HelperProgram's.
+  bool child_ended(pid_t pid) { return stacks_.child_ended(pid); }
+
+ private:
+  void take_stacks(int rank, JobSocket::Reply reply);
+  [[nodiscard]] std::string send_signal(const SignalWanted& wanted) const;
+  /// Null: no worker of this node has the rank, and runs.
+  [[nodiscard]] const WorkerRecord* running_worker(int rank) const;
+
+  const AgentConfig& config_;
+  const NodeMachine& machine_;
+  const Events events_;
+  const Clock::time_point started_ = Clock::now();
+  StackTaker stacks_;
+  JobSocket::Reply waits_for_stacks_;  // empty: nobody does
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,42 @@
+// What ddpctl asks the agent of a running job: docs/ddpctl.md, "The protocol". Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include <boost/system/result.hpp>
+
+namespace ddprun::agent {
+
+/// The job as this node sees it.
+struct StatusWanted {};
+struct EventsWanted {
+  std::uint64_t from = 0;  ///< the number of the first one
+  bool follow = false;     ///< also those that come, until the job ends
+};
+/// Tell when the job has ended, and with which exit code.
+struct EndWanted {};
+/// The stacks of one worker's threads.
+struct StacksWanted {
+  int rank = 0;
+};
+/// End the job.
+struct StopWanted {
+  bool now = false;  ///< without a grace period
+};
+/// Send a signal to all workers of this node.
+struct SignalWanted {
+  int signal = 0;
+  std::optional<int> rank;  ///< only to this one
+};
+
+using JobRequest =
+    std::variant<StatusWanted, EventsWanted, EndWanted, StacksWanted, StopWanted, SignalWanted>;
+
+/// A frame's body, which any process of the user may have sent. Errors: what is wrong with it.
+boost::system::result<JobRequest, std::string> parse_job_request(std::string_view body);
+
+}  // namespace ddprun::agent

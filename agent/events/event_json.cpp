@@ -1,0 +1,108 @@
+#include "agent/events/event_json.hpp"
+
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "base/describe.hpp"
+#include "base/json_text.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, std::variant_size_v<Happening>> kNames{
+    "round_began",   "worker_began", "worker_left",     "worker_hung",   "worker_ended",
+    "round_stopped", "round_ended",  "restart_planned", "nodes_awaited", "check_made",
+    "signal",        "line",         "job_ended"};
+
+double in_seconds(std::chrono::nanoseconds duration) {
+  return static_cast<double>(duration.count()) / 1e9;
+}
+
+/// Adds what the event says of itself.
+struct Fields {
+  Json& json;
+
+  void operator()(const RoundBegan& one) const {
+    json["restart_count"] = one.restart_count;
+    json["nodes"] = one.nodes;
+    json["world_size"] = one.world_size;
+    json["first_rank"] = one.first_rank;
+    json["kept_workers"] = one.kept_workers;
+    json["reason"] = one.reason;
+  }
+  void operator()(const WorkerBegan& one) const {
+    add(one.worker);
+    if (!one.problem.empty()) json["problem"] = one.problem;
+  }
+  void operator()(const WorkerLeft& one) const {
+    add(one.worker);
+    if (one.step) json["step"] = *one.step;
+  }
+  void operator()(const WorkerHung& one) const {
+    add(one.worker);
+    json["how"] = one.how;
+  }
+  void operator()(const WorkerEnded& one) const {
+    add(one.worker);
+    if (one.exit.by_signal) {
+      json["signal"] = one.exit.value;
+      json["core_dumped"] = one.exit.core_dumped;
+    } else {
+      json["exit_code"] = one.exit.value;
+    }
+    json["ran_for_seconds"] = in_seconds(one.ran_for);
+    json["was_stopped"] = one.was_stopped;
+  }
+  void operator()(const RoundStopped& one) const { json["reason"] = one.reason; }
+  void operator()(const RoundEnded& one) const { json["lasted_seconds"] = in_seconds(one.lasted); }
+  void operator()(const RestartAnnounced& one) const {
+    json["reason"] = one.reason;
+    json["delay_seconds"] = in_seconds(one.delay);
+    json["restart_count"] = one.restart_count;
+    json["max_restarts"] = one.max_restarts;
+  }
+  void operator()(const NodesAwaited& one) const {
+    json["nodes"] = one.nodes;
+    json["min_nodes"] = one.min_nodes;
+    json["max_nodes"] = one.max_nodes;
+  }
+  void operator()(const CheckMade& one) const {
+    json["passed"] = one.passed;
+    if (!one.passed) json["why"] = one.why;
+  }
+  void operator()(const SignalCame& one) const { json["signal"] = signal_name(one.signal); }
+  void operator()(const LinePrinted& one) const { json["text"] = one.text; }
+  void operator()(const JobEnded& one) const {
+    json["outcome"] = name_of_outcome(one.outcome);
+    json["reason"] = one.reason;
+  }
+
+  void add(const EventWorker& worker) const {
+    json["rank"] = worker.rank;
+    json["local_rank"] = worker.local_rank;
+    if (worker.pid > 0) json["pid"] = worker.pid;
+  }
+  static std::string_view name_of_outcome(proto::Finished::Outcome outcome) {
+    constexpr std::array<std::string_view, 3> kOutcomes{"succeeded", "failed", "cancelled"};
+    return kOutcomes.at(static_cast<std::size_t>(outcome));
+  }
+};
+
+}  // namespace
+
+std::string_view name_of(const Happening& what) { return kNames.at(what.index()); }
+
+std::string event_json(const JobEvent& event, const std::string& node) {
+  Json json = {{"number", event.number},
+               {"time", describe(event.time)},
+               {"event", name_of(event.what)},
+               {"node", node}};
+  if (event.round) json["round"] = *event.round;
+  std::visit(Fields{json}, event.what);
+  return json_text(json);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,270 @@
+#include "launcher/ctl/commands.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/exit_codes.hpp"
+#include "base/json_text.hpp"
+#include "base/printable.hpp"
+#include "base/program_main.hpp"
+#include "base/small_file.hpp"
+#include "launcher/ctl/job_connection.hpp"
+#include "launcher/ctl/jobs_here.hpp"
+#include "launcher/ctl/screens.hpp"
+#include "proto/error.hpp"
+#include "proto/json_document.hpp"
+
+namespace ddprun::ctl {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = JobConnection::Clock;
+using proto::JsonDocument;
+
+constexpr auto kAnswerLimit = 5s;
+constexpr auto kStacksLimit = 15s;  // a debugger may take 10 s
+constexpr auto kListLimit = 1s;     // for each job
+
+/// Ends the command; its line is for stderr.
+struct Failed {
+  int code = 0;
+  std::string text;
+};
+
+std::vector<JobSocketName> jobs_of_user() {
+  return jobs_in(read_small_file("/proc/net/unix").value_or(""), getuid());
+}
+
+JobSocketName job_of(const CtlOptions& options) {
+  const char* const own = std::getenv("DDPRUN_SOCKET");
+  auto job = chosen_job(jobs_of_user(), options.job, own != nullptr ? own : "");
+  if (!job) throw Failed{job.error().is_ambiguous ? kExitUsage : kExitRefused, job.error().text};
+  return *job;
+}
+
+[[noreturn]] void no_answer(const JobSocketName& job, const ErrorCode& error) {
+  throw Failed{kExitNoRound, fmt::format("job {} does not answer: {}", job.job, error.message())};
+}
+
+JobConnection connect(const JobSocketName& job) {
+  auto connection = JobConnection::open(job.address, Clock::now() + kAnswerLimit);
+  if (!connection) no_answer(job, connection.error());
+  if (connection->peer_user() != job.user)
+    throw Failed{kExitRefused, fmt::format("{} is a socket of another user", job.address)};
+  if (!connection->has_feature("requests"))
+    throw Failed{
+        kExitRefused,
+        fmt::format("job {} runs under an older ddprun, which this ddpctl cannot ask", job.job)};
+  return std::move(*connection);
+}
+
+std::string receive(JobConnection& connection, const JobSocketName& job,
+                    std::optional<Clock::time_point> deadline) {
+  auto answer = connection.receive(deadline);
+  if (!answer) no_answer(job, answer.error());
+  const auto document = JsonDocument::parse(*answer);
+  if (!document) no_answer(job, make_error_code(proto::Errc::malformed));
+  if (const auto problem = document->root().member("error"))
+    throw Failed{kExitRefused,
+                 fmt::format("job {}: {}", job.job, problem->text().value_or("refused"))};
+  return std::move(*answer);
+}
+
+std::string ask(JobConnection& connection, const JobSocketName& job, const std::string& request,
+                Clock::duration limit = kAnswerLimit) {
+  const auto deadline = Clock::now() + limit;
+  if (const auto sent = connection.send(request, deadline); !sent) no_answer(job, sent.error());
+  return receive(connection, job, deadline);
+}
+
+/// The code with which the job has ended; none: this is no such answer.
+std::optional<int> end_in(const std::string& answer, bool& is_end) {
+  const auto document = JsonDocument::parse(answer);
+  is_end = document->root().member("end").has_value();
+  const auto code = document->root().member("exit_code");
+  if (!is_end || !code) return std::nullopt;
+  return static_cast<int>(code->signed_number().value_or(kExitInternal));
+}
+
+/// What the program prints, and whether it could.
+class Output {
+ public:
+  explicit Output(bool has_stdout) : has_stdout_(has_stdout) {}
+  void print(const std::string& text) const {
+    if (!print_text("ddpctl", text, has_stdout_)) throw Failed{kExitOutput, ""};
+    std::fflush(stdout);
+  }
+
+ private:
+  const bool has_stdout_;
+};
+
+/// The job's answer, or why there is none.
+Result<std::string> status_of(const JobSocketName& job) {
+  const auto deadline = Clock::now() + kListLimit;
+  auto connection = JobConnection::open(job.address, deadline);
+  if (!connection) return connection.error();
+  if (connection->peer_user() != job.user)
+    return make_error_code(boost::system::errc::permission_denied);
+  if (auto sent = connection->send(R"({"request":"status"})", deadline); !sent) return sent.error();
+  return connection->receive(deadline);
+}
+
+int list(const CtlOptions& options, const Output& output) {
+  std::vector<ListedJob> listed;
+  std::string answers;
+  const auto jobs = jobs_of_user();
+  for (const JobSocketName& job : jobs) {
+    auto status = status_of(job);
+    if (!status) {
+      std::fprintf(stderr, "ddpctl: job %s does not answer: %s\n", printable(job.job).c_str(),
+                   status.error().message().c_str());
+      continue;
+    }
+    answers += (answers.empty() ? "" : ",\n ") + *status;
+    listed.push_back({job.job, std::move(*status)});
+  }
+  if (options.json) {
+    output.print("[" + answers + "]\n");
+  } else if (!listed.empty()) {
+    output.print(list_text(listed));
+  } else if (jobs.empty()) {
+    output.print("no job of this user runs on this machine\n");
+  }
+  return listed.empty() && !jobs.empty() ? kExitNoRound : kExitSuccess;
+}
+
+void show_status(const CtlOptions& options, const Output& output) {
+  const JobSocketName job = job_of(options);
+  JobConnection connection = connect(job);
+  const std::string status = ask(connection, job, R"({"request":"status"})");
+  output.print(options.json ? status + "\n" : status_text(status));
+}
+
+void show_events(const CtlOptions& options, const Output& output) {
+  const JobSocketName job = job_of(options);
+  JobConnection connection = connect(job);
+  const auto sent =
+      connection.send(fmt::format(R"({{"request":"events","follow":{}}})", options.follow),
+                      Clock::now() + kAnswerLimit);
+  if (!sent) no_answer(job, sent.error());
+  while (true) {
+    std::optional<Clock::time_point> deadline;
+    if (!options.follow) deadline = Clock::now() + kAnswerLimit;
+    const std::string event = receive(connection, job, deadline);
+    bool is_end = false;
+    static_cast<void>(end_in(event, is_end));
+    if (is_end) return;
+    output.print(options.json ? event + "\n" : event_text(event));
+  }
+}
+
+/// Ranks of the workers of this node that have not ended.
+std::vector<std::int64_t> ranks_in(const std::string& status) {
+  std::vector<std::int64_t> ranks;
+  const auto document = JsonDocument::parse(status);
+  const auto workers = document->root().member("workers");
+  for (std::size_t i = 0; workers && i < workers->array_size().value_or(0); ++i) {
+    const auto worker = workers->element(i);
+    const auto rank = worker.member("rank");
+    if (rank && !worker.member("exit_code") && !worker.member("signal"))
+      ranks.push_back(rank->signed_number().value_or(0));
+  }
+  return ranks;
+}
+
+void show_stacks(const CtlOptions& options, const Output& output) {
+  const JobSocketName job = job_of(options);
+  JobConnection connection = connect(job);
+  const auto ranks = options.rank ? std::vector<std::int64_t>{*options.rank}
+                                  : ranks_in(ask(connection, job, R"({"request":"status"})"));
+  if (ranks.empty())
+    throw Failed{kExitRefused, fmt::format("no worker of job {} runs now", job.job)};
+  std::string problem;
+  for (const std::int64_t rank : ranks) {
+    try {
+      const auto answer = JsonDocument::parse(ask(
+          connection, job, fmt::format(R"({{"request":"stacks","rank":{}}})", rank), kStacksLimit));
+      std::string text = fmt::format("rank {}:\n", rank);
+      const auto lines = answer->root().member("stacks");
+      for (std::size_t i = 0; lines && i < lines->array_size().value_or(0); ++i)
+        text += fmt::format("    {}\n", printable(lines->element(i).text().value_or("")));
+      output.print(text);
+    } catch (const Failed& failed) {  // the others may be well
+      if (failed.code != kExitRefused) throw;
+      problem = failed.text;
+    }
+  }
+  if (!problem.empty()) throw Failed{kExitRefused, problem};
+}
+
+void send_signal(const CtlOptions& options) {
+  const JobSocketName job = job_of(options);
+  JobConnection connection = connect(job);
+  const std::string rank = options.rank ? fmt::format(",\"rank\":{}", *options.rank) : "";
+  ask(connection, job,
+      fmt::format(R"({{"request":"signal","signal":{}{}}})", options.signal, rank));
+}
+
+void stop(const CtlOptions& options) {
+  const JobSocketName job = job_of(options);
+  JobConnection connection = connect(job);
+  ask(connection, job, fmt::format(R"({{"request":"stop","now":{}}})", options.now));
+}
+
+int wait(const CtlOptions& options) {
+  const JobSocketName job = job_of(options);
+  JobConnection connection = connect(job);
+  const auto sent = connection.send(R"({"request":"wait"})", Clock::now() + kAnswerLimit);
+  if (!sent) no_answer(job, sent.error());
+  const std::string answer = receive(connection, job, std::nullopt);
+  bool is_end = false;
+  const auto code = end_in(answer, is_end);
+  if (!code) no_answer(job, make_error_code(proto::Errc::malformed));
+  return *code;
+}
+
+int run_command(const CtlOptions& options, const Output& output) {
+  switch (options.command) {
+    case Command::list:
+      return list(options, output);
+    case Command::status:
+      show_status(options, output);
+      break;
+    case Command::events:
+      show_events(options, output);
+      break;
+    case Command::stacks:
+      show_stacks(options, output);
+      break;
+    case Command::signal:
+      send_signal(options);
+      break;
+    case Command::stop:
+      stop(options);
+      break;
+    case Command::wait:
+      return wait(options);
+  }
+  return kExitSuccess;
+}
+
+}  // namespace
+
+int run(const CtlOptions& options, bool has_stdout) {
+  try {
+    return run_command(options, Output(has_stdout));
+  } catch (const Failed& failed) {
+    if (!failed.text.empty()) std::fprintf(stderr, "ddpctl: %s\n", printable(failed.text).c_str());
+    return failed.code;
+  }
+}
+
+}  // namespace ddprun::ctl

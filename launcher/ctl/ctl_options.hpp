@@ -1,0 +1,35 @@
+// The command line of ddpctl.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace ddprun::ctl {
+
+inline constexpr int kExitRefused = 1;  ///< no such job, or it cannot do what it is asked for
+
+enum class Command { list, status, events, stacks, stop, signal, wait };
+
+struct CtlOptions {
+  Command command = Command::list;
+  std::string job;          ///< a run id or its beginning; empty: the only job
+  std::optional<int> rank;  ///< stacks, signal; none: all workers
+  int signal = 0;
+  bool json = false;
+  bool follow = false;
+  bool now = false;
+};
+
+/// Nothing is to be asked: print `text` (to stdout if the code is 0) and leave.
+struct CtlExit {
+  int code = 0;
+  std::string text;
+};
+
+/// `arguments` are those behind our own name.
+std::variant<CtlOptions, CtlExit> parse_ctl_options(const std::vector<std::string>& arguments);
+
+}  // namespace ddprun::ctl

@@ -1,0 +1,221 @@
+// ddpctl and running jobs.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/unique_handle.hpp"
+#include "proto/frame.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/job.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using Catch::Matchers::Matches;
+using test::Child;
+using test::ChildResult;
+
+namespace {
+
+test::ChildOptions without_stdin() {
+  test::ChildOptions options;
+  options.leave_stdin = true;
+  return options;
+}
+
+/// A job with a run id of its own, since other tests run beside it; its workers run a shell script.
+class NamedJob {
+ public:
+  explicit NamedJob(const std::string& script, std::vector<std::string> options = {}) {
+    std::vector<std::string> words{test::program("ddprun"), "--rdzv-id=" + id_,
+                                   "--nproc-per-node=2", "--restart-delay=0"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--no-python", "/bin/sh", "-c", script});
+    job_.emplace(words, surroundings_.settings());
+  }
+  Child& job() { return *job_; }
+  [[nodiscard]] const std::string& id() const { return id_; }
+
+  [[nodiscard]] static std::vector<std::string> command(std::vector<std::string> words) {
+    words.insert(words.begin(), test::program("ddpctl"));
+    return words;
+  }
+  ChildResult ctl(const std::vector<std::string>& words) {
+    return test::run(command(words), without_stdin());
+  }
+  /// So many ddpctl are connected to it.
+  void await_clients(int count) {
+    REQUIRE(test::eventually([&] {
+      std::ifstream sockets("/proc/net/unix");
+      int found = 0;
+      for (std::string line; std::getline(sockets, line);)
+        if (line.ends_with("/" + id_) && line.find(" 0001 03 ") != std::string::npos) ++found;
+      return found >= count;
+    }));
+  }
+  /// Both workers have printed it.
+  void await(const std::string& text) {
+    REQUIRE(job_->wait_for([&](const std::string& out, auto&) {
+      const auto first = out.find(text);
+      return first != std::string::npos && out.find(text, first + 1) != std::string::npos;
+    }));
+  }
+  /// It has ended, with this code, and nothing of it is left.
+  std::string end(int status) {
+    const ChildResult result = job_->wait();
+    INFO(result.out + result.err);
+    CHECK(result.status == status);
+    CHECK(test::processes_with(surroundings_.mark_entry()).empty());
+    return result.err;
+  }
+
+ private:
+  std::string id_ = "ctl-" + test::unique_mark();
+  test::Job surroundings_;
+  std::optional<Child> job_;
+};
+
+constexpr const char* kRunsOn = "echo up; while :; do sleep 0.05; done";
+
+UniqueFd connect_to(const std::string& id) {
+  const std::string name = "ddprun/" + std::to_string(getuid()) + "/" + id;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return {};
+  return socket;
+}
+
+void send_all(const UniqueFd& socket, const std::string& bytes) {
+  static_cast<void>(!::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+}  // namespace
+
+TEST_CASE("a job is listed, and its workers are shown with their state") {
+  NamedJob job(kRunsOn, {"--max-restarts=2"});
+  job.await("up");
+  CHECK_THAT(job.ctl({"ls"}).out, Contains("JOB") && Contains(job.id()));
+  CHECK_THAT(job.ctl({"ls", "--json"}).out, Contains("\"run_id\":\"" + job.id() + "\""));
+
+  const ChildResult status = job.ctl({"status", job.id()});
+  CHECK(status.status == 0);
+  CHECK_THAT(status.out, Contains("job " + job.id() + " on ") && Contains(": running, ") &&
+                             Contains("; 0 of 2 restarts\n") && Contains("program: ") &&
+                             Contains("2 workers on 1 node;"));
+  const ChildResult json = job.ctl({"status", job.id(), "--json"});
+  CHECK_THAT(json.out, Contains(R"("state":"running")") && Contains(R"("rank":1,"local_rank":1)") &&
+                           Contains(R"("cpu_seconds":)") && Contains(R"("memory_bytes":)"));
+  CHECK(job.ctl({"stop", job.id()}).status == 0);
+  CHECK_THAT(job.end(128 + SIGTERM),
+             Contains("ddprun: ddpctl (pid ") && Contains(") asks this job to end"));
+}
+
+TEST_CASE("events are followed until the job has ended, whose exit code `wait` has") {
+  const test::TempDir folder;
+  const std::string file = (folder / "go").string();
+  NamedJob job("echo up; while [ ! -e " + file +
+                   " ]; do sleep 0.05; done; if [ $RANK = 1 ]; then exit 7; fi; sleep 20",
+               {"--max-restarts=1"});
+  job.await("up");
+  Child follower(NamedJob::command({"events", job.id(), "-f"}), without_stdin());
+  Child waiter(NamedJob::command({"wait", job.id()}), without_stdin());
+  job.await_clients(2);
+  std::ofstream(file) << "go";
+  const ChildResult events = follower.wait();
+  INFO(events.out + events.err);
+  CHECK(events.status == 0);
+  CHECK_THAT(events.out, Contains("round 0  round_began  ") && Contains("worker_began  rank=0 ") &&
+                             Contains("worker_ended  rank=1 ") && Contains("exit_code=7") &&
+                             Contains("round 1  round_began  ") &&
+                             Contains("  line  ddprun: rank 1 exited with code 7") &&
+                             Contains("job_ended  outcome=failed"));
+  CHECK(waiter.wait().status == 7);
+  job.end(7);
+}
+
+TEST_CASE("workers get a signal, all of them or one") {
+  NamedJob job("trap 'echo got' USR1; trap 'exit 0' USR2; echo up; while :; do sleep 0.05; done");
+  job.await("up");
+  CHECK(job.ctl({"signal", "usr1", job.id(), "--rank=0"}).status == 0);
+  REQUIRE(job.job().wait_for_output("got"));
+  CHECK_THAT(job.job().out(), Contains("[rank0] got"));
+  const ChildResult absent = job.ctl({"signal", "USR1", job.id(), "--rank=2"});
+  CHECK(absent.status == 1);
+  CHECK_THAT(absent.err, Contains("no worker of this node has the rank 2 and runs"));
+  CHECK(job.ctl({"signal", "USR2", job.id()}).status == 0);
+  CHECK_THAT(job.end(0), Contains("sends SIGUSR1 to rank 0") &&
+                             Contains("sends SIGUSR2 to the workers of this node"));
+}
+
+TEST_CASE("a job that does not end in its grace period can be ended at once") {
+  NamedJob job("trap '' TERM; echo up; while :; do sleep 0.05; done", {"--grace-period=300"});
+  job.await("up");
+  CHECK(job.ctl({"stop", job.id(), "--now"}).status == 0);
+  CHECK_THAT(job.end(128 + SIGTERM), Contains("asks this job to end at once"));
+}
+
+TEST_CASE("stacks of workers are shown") {
+  NamedJob job(kRunsOn);
+  job.await("up");
+  const ChildResult one = job.ctl({"stacks", job.id(), "--rank=1"});
+  INFO(one.out + one.err);
+  CHECK(one.status == 0);
+  CHECK_THAT(one.out, Matches("rank 1:\n    [^]*"));
+  CHECK_THAT(job.ctl({"stacks", job.id()}).out, Contains("rank 0:\n") && Contains("rank 1:\n"));
+  job.ctl({"stop", job.id(), "--now"});
+  job.end(128 + SIGTERM);
+}
+
+TEST_CASE("what is not there, or does not answer, is told in a line") {
+  NamedJob job(kRunsOn);
+  job.await("up");
+  const ChildResult absent = job.ctl({"status", "no-such-job"});
+  CHECK(absent.status == 1);
+  CHECK_THAT(absent.err, Contains("ddpctl: no job here is called no-such-job; there is ") &&
+                             Contains(job.id()));
+  const ChildResult first = job.ctl({"status", job.id().substr(0, job.id().size() - 1)});
+  CHECK(first.status == 0);  // its beginning is enough
+
+  Child waiter(NamedJob::command({"wait", job.id()}), without_stdin());
+  job.await_clients(1);
+  job.job().signal(SIGKILL);
+  const ChildResult result = waiter.wait();
+  CHECK(result.status == 69);
+  CHECK_THAT(result.err, Contains("does not answer"));
+  job.end(128 + SIGKILL);
+}
+
+TEST_CASE("clients that send garbage or never read disturb no job") {
+  NamedJob job("echo up; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done; exit $RANK",
+               {"--max-restarts=3"});
+  job.await("up");
+  const std::string hello = proto::encode_frame(proto::encode_hello({"job", 1, 1, {}}));
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 100; ++i) {
+    clients.push_back(connect_to(job.id()));
+    const UniqueFd& client = clients.back();
+    if (!client) continue;
+    if (i % 4 == 0) send_all(client, std::string(10'000, static_cast<char>(i)));
+    if (i % 4 == 1)
+      send_all(client, hello + proto::encode_frame(R"({"request":"events","follow":true})"));
+    if (i % 4 == 2) {
+      std::string requests;
+      for (int n = 0; n < 1000; ++n) requests += proto::encode_frame("{}");
+      send_all(client, hello + requests);
+    }
+  }
+  const std::string err = job.end(1);
+  CHECK_THAT(err, Contains("3 of 3 restarts used"));
+}
