@@ -63,7 +63,9 @@ class Places(unittest.TestCase):
                                       "give another file with --rdzv-secret-file=FILE\n")
 
     def test_a_job_runs_where_no_file_of_tmp_can_be_executed(self):
-        mounts = "for place in /tmp /dev/shm; do mount -t tmpfs -o noexec tmpfs $place; done"
+        # A checkout may lie below /tmp itself: its folder, which is the current one, is mounted there again.
+        mounts = ('for place in /tmp /dev/shm; do mount -t tmpfs -o noexec tmpfs $place; done; '
+                  'mkdir -p "$PWD"; mount --no-canonicalize --bind . "$PWD"')
         script = "cp /bin/true $TMPDIR/program; ! $TMPDIR/program 2>/dev/null && echo rank $RANK"
         done = self.run_with_mounts(mounts, self.ddprun, "--nproc-per-node=2", "--no-python", "sh", "-c",
                                     f"[ $RANK = 0 ] || TMPDIR=/dev/shm; {script}", TMPDIR="/tmp")
