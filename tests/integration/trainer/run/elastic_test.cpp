@@ -95,6 +95,25 @@ std::vector<std::string> interval_lines(const std::filesystem::path& file) {
   return lines;
 }
 
+/// A run whose rate follows its training loss, and what it reports where nothing happens to it.
+struct RunWithFigures {
+  [[nodiscard]] Arguments into(const std::filesystem::path& out) const {
+    return with(arguments, {"--json", "--checkpoint-every=epoch", "--out", out});
+  }
+  [[nodiscard]] std::vector<std::string> lines() const {
+    return interval_lines(undisturbed / "out" / "metrics.jsonl");
+  }
+
+  const SmallData data;
+  const Arguments arguments =
+      small_run(data, {"--log-every=5", "--schedule=plateau", "--plateau-on=train",
+                       "--plateau-patience=0", "--lr=0.0000001"});
+  const TempDir undisturbed;
+  const std::string base = train(
+      {.world_size = 1,
+       .arguments = with(arguments, {"--checkpoint-every=epoch", "--out", undisturbed / "out"})});
+};
+
 /// Writes `value` over the first floats of a parameter wherever process `pid` has them. Gives how
 /// often.
 int overwrite(pid_t pid, const std::string& bytes, float value) {
@@ -210,44 +229,28 @@ TEST_CASE("a rank that is suspended costs no more than the restart of all") {
 }
 
 TEST_CASE("the figures of each interval, and a rate that follows the training loss, are kept") {
-  const SmallData data;
-  const Arguments arguments =
-      small_run(data, {"--log-every=5", "--schedule=plateau", "--plateau-on=train",
-                       "--plateau-patience=0", "--lr=0.0000001"});
-  const TempDir undisturbed;
-  const std::string base = train(
-      {.world_size = 1,
-       .arguments = with(arguments, {"--checkpoint-every=epoch", "--out", undisturbed / "out"})});
+  const RunWithFigures run;
   for (int turn = 0; turn < 4; ++turn) {
     const TempDir directory;
     const std::filesystem::path out = directory / "out";
-    Job job({.arguments = with(arguments, {"--json", "--checkpoint-every=epoch", "--out", out})});
+    Job job({.arguments = run.into(out)});
     for (int kill = 1; kill <= 3; ++kill) {
       job.run_to(job.agent.step() + 1 + job.below(16));
       job.agent.signal((turn + kill) % 4, SIGKILL);
       job.go_on_to_round(kill);
       REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
     }
-    job.check_end(base);
-    CHECK(interval_lines(out / "metrics.jsonl") ==
-          interval_lines(undisturbed / "out" / "metrics.jsonl"));
+    job.check_end(run.base);
+    CHECK(interval_lines(out / "metrics.jsonl") == run.lines());
   }
 }
 
 TEST_CASE("the figures of an epoch are kept where the world changes while it is evaluated") {
-  const SmallData data;
-  const Arguments arguments =
-      small_run(data, {"--log-every=5", "--schedule=plateau", "--plateau-on=train",
-                       "--plateau-patience=0", "--lr=0.0000001"});
-  const TempDir undisturbed;
-  const std::string base = train(
-      {.world_size = 1,
-       .arguments = with(arguments, {"--checkpoint-every=epoch", "--out", undisturbed / "out"})});
+  const RunWithFigures run;
   for (int turn = 0; turn < 6; ++turn) {
     const TempDir directory;
     const std::filesystem::path out = directory / "out";
-    Job job({.arguments = with(arguments, {"--json", "--checkpoint-every=epoch", "--out", out}),
-             .max_workers = 4});
+    Job job({.arguments = run.into(out), .max_workers = 4});
     int round = 0;
     for (const int workers : {3, 4, 2}) {
       job.run_to_phase(turn % 2, "evaluate");
@@ -256,9 +259,8 @@ TEST_CASE("the figures of an epoch are kept where the world changes while it is 
       job.go_on_to_round(++round);
       REQUIRE(job.agent.run_until([&] { return job.agent.all_joined(); }));
     }
-    job.check_end(base);
-    CHECK(interval_lines(out / "metrics.jsonl") ==
-          interval_lines(undisturbed / "out" / "metrics.jsonl"));
+    job.check_end(run.base);
+    CHECK(interval_lines(out / "metrics.jsonl") == run.lines());
   }
 }
 
