@@ -15,6 +15,11 @@ std::string signal_name(int signal);
 /// "exited with code 3", "killed by SIGSEGV (signal 11, core dumped)".
 std::string describe(const ExitStatus& exit);
 
+/// As a number, for JSON.
+inline double in_seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 /// "12 ms", "3.2 s", "2 min 5 s".
 std::string describe(std::chrono::nanoseconds duration);
 

@@ -41,6 +41,18 @@ bool is_behind(const Suspect& one, const Suspect& other) {
 
 }  // namespace
 
+std::string_view name_of(Finished::Outcome outcome) {
+  switch (outcome) {
+    case Finished::Outcome::succeeded:
+      return "succeeded";
+    case Finished::Outcome::failed:
+      return "failed";
+    case Finished::Outcome::cancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
 std::string describe(const WorkerFailure& failure) {
   if (!failure.error.empty()) return fmt::format("could not be started: {}", failure.error);
   if (failure.evidence.kind == EvidenceKind::hang) {

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::proto {
 
+/// "succeeded", "failed", "cancelled".
+std::string_view name_of(Finished::Outcome outcome);
 /// How it ended, with the time since the round began, or why it could not be started.
 std::string describe(const WorkerFailure& failure);
 /// What it printed or what the kernel did, where `describe` does not have it: "ValueError: bad lr".

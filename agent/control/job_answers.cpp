@@ -19,14 +19,6 @@ constexpr std::size_t kLineBytesMax = 1024;
 /// An equal one that came sooner would count as the same.
 constexpr std::chrono::seconds kSecondSignal{1};
 
-std::string json_with(std::string_view name, std::string_view text) {
-  std::string json = fmt::format("{{\"{}\":", name);
-  proto::append_json_text(json, text, kLineBytesMax);
-  return json + "}";
-}
-
-std::string error(const std::string& problem) { return json_with("error", problem); }
-
 std::string stacks_json(const std::vector<std::string>& lines) {
   std::string json = "{\"stacks\":[";
   for (const std::string& line : lines) {
@@ -67,7 +59,7 @@ void JobAnswers::answer(const JobRequest& request, pid_t asker, JobSocket::Reply
                                                : std::string("the workers of this node")));
         reply(send_signal(wanted));
       },
-      [&](const auto&) { reply(error("the socket answers this")); },
+      [&](const auto&) { reply(error_json("the socket answers this")); },
   };
   std::visit(table, request);
 }
@@ -85,9 +77,9 @@ void JobAnswers::take_stacks(int rank, JobSocket::Reply reply) {
   const WorkerRecord* const worker = running_worker(rank);
   const bool is_in_round = machine_.state() == NodeState::running && worker != nullptr;
   if (!is_in_round || worker->waits())
-    return reply(error(fmt::format("no worker of this node has the rank {} and runs", rank)));
+    return reply(error_json(fmt::format("no worker of this node has the rank {} and runs", rank)));
   if (waits_for_stacks_)
-    return reply(error("the stacks of another worker are being read: ask again"));
+    return reply(error_json("the stacks of another worker are being read: ask again"));
   waits_for_stacks_ = std::move(reply);
   stacks_.take(worker->pid, [this](const std::vector<std::string>& lines) {
     std::exchange(waits_for_stacks_, nullptr)(stacks_json(lines));
@@ -97,7 +89,7 @@ void JobAnswers::take_stacks(int rank, JobSocket::Reply reply) {
 void JobAnswers::stop() {
   stacks_.stop();
   if (const auto reply = std::exchange(waits_for_stacks_, nullptr))
-    reply(error("the round has ended meanwhile"));
+    reply(error_json("the round has ended meanwhile"));
 }
 
 std::string JobAnswers::send_signal(const SignalWanted& wanted) const {
@@ -111,9 +103,9 @@ std::string JobAnswers::send_signal(const SignalWanted& wanted) const {
     send(*worker);
   }
   if (sent > 0) return fmt::format("{{\"done\":true,\"workers\":{}}}", sent);
-  return error(wanted.rank
-                   ? fmt::format("no worker of this node has the rank {} and runs", *wanted.rank)
-                   : std::string("no worker runs now"));
+  return error_json(
+      wanted.rank ? fmt::format("no worker of this node has the rank {} and runs", *wanted.rank)
+                  : std::string("no worker runs now"));
 }
 
 }  // namespace ddprun::agent

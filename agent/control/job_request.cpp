@@ -14,6 +14,7 @@ namespace {
 using proto::JsonValue;
 
 constexpr std::size_t kShownBytesMax = 64;
+constexpr std::size_t kErrorBytesMax = 512;
 
 /// None: there is no such field, or it is no rank.
 std::optional<int> rank_in(const JsonValue& json) {
@@ -62,6 +63,12 @@ boost::system::result<JobRequest, std::string> parse_job_request(std::string_vie
   }
   return fmt::format("this ddprun does not know the request '{}'",
                      printable(name.substr(0, kShownBytesMax)));
+}
+
+std::string error_json(std::string_view problem) {
+  std::string json = "{\"error\":";
+  proto::append_json_text(json, problem, kErrorBytesMax);
+  return json + "}";
 }
 
 }  // namespace ddprun::agent

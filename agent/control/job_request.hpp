@@ -39,4 +39,7 @@ using JobRequest =
 /// A frame's body, which any process of the user may have sent. Errors: what is wrong with it.
 boost::system::result<JobRequest, std::string> parse_job_request(std::string_view body);
 
+/// The answer to a request that is not met.
+std::string error_json(std::string_view problem);
+
 }  // namespace ddprun::agent

@@ -21,7 +21,6 @@
 #include "base/version.hpp"
 #include "proto/error.hpp"
 #include "proto/frame.hpp"
-#include "proto/json_document.hpp"
 
 namespace ddprun::agent {
 
@@ -35,17 +34,10 @@ constexpr std::size_t kConnectionsMax = 64;      // beside one of each worker
 constexpr std::size_t kWaitingMax = 32;          // of these for events or for the end
 constexpr std::size_t kRequestBytesMax = 4096;   // of a frame
 constexpr std::size_t kUnsentBytesMax = 65'536;  // then the peer is to read first
-constexpr std::size_t kErrorBytesMax = 512;
 constexpr std::chrono::milliseconds kNoDescriptorsRest{200};
 
 proto::Hello our_hello() {
   return {"job", kProtocolVersionMin, kProtocolVersionMax, {"status", "elastic", "requests"}};
-}
-
-std::string error_json(std::string_view problem) {
-  std::string json = "{\"error\":";
-  proto::append_json_text(json, problem, kErrorBytesMax);
-  return json + "}";
 }
 
 class Session;

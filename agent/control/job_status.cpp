@@ -13,6 +13,7 @@
 
 #include "agent/progress/progress_page.hpp"
 #include "agent/workers/worker_environment.hpp"
+#include "base/describe.hpp"
 #include "base/json_text.hpp"
 #include "base/small_file.hpp"
 #include "base/version.hpp"
@@ -23,10 +24,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kProgramBytesMax = 4096;
-
-double in_seconds(std::chrono::nanoseconds duration) {
-  return static_cast<double>(duration.count()) / 1e9;
-}
 
 std::string_view state_of(const WorkerRecord& worker) {
   if (!worker.error.empty()) return "not_started";

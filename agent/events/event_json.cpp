@@ -6,6 +6,7 @@
 
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
+#include "proto/failure_text.hpp"
 
 namespace ddprun::agent {
 namespace {
@@ -17,10 +18,6 @@ constexpr std::array<std::string_view, std::variant_size_v<Happening>> kNames{
     "round_stopped", "round_ended",  "restart_planned", "nodes_awaited", "check_made",
     "signal",        "line",         "job_ended"};
 
-double in_seconds(std::chrono::nanoseconds duration) {
-  return static_cast<double>(duration.count()) / 1e9;
-}
-
 /// Adds what the event says of itself.
 struct Fields {
   Json& json;
@@ -31,11 +28,11 @@ struct Fields {
     json["world_size"] = one.world_size;
     json["first_rank"] = one.first_rank;
     json["kept_workers"] = one.kept_workers;
-    json["reason"] = one.reason;
+    json["reason"] = one.reason.text;
   }
   void operator()(const WorkerBegan& one) const {
     add(one.worker);
-    if (!one.problem.empty()) json["problem"] = one.problem;
+    if (!one.problem.text.empty()) json["problem"] = one.problem.text;
   }
   void operator()(const WorkerLeft& one) const {
     add(one.worker);
@@ -43,7 +40,7 @@ struct Fields {
   }
   void operator()(const WorkerHung& one) const {
     add(one.worker);
-    json["how"] = one.how;
+    json["how"] = one.how.text;
   }
   void operator()(const WorkerEnded& one) const {
     add(one.worker);
@@ -56,10 +53,10 @@ struct Fields {
     json["ran_for_seconds"] = in_seconds(one.ran_for);
     json["was_stopped"] = one.was_stopped;
   }
-  void operator()(const RoundStopped& one) const { json["reason"] = one.reason; }
+  void operator()(const RoundStopped& one) const { json["reason"] = one.reason.text; }
   void operator()(const RoundEnded& one) const { json["lasted_seconds"] = in_seconds(one.lasted); }
   void operator()(const RestartAnnounced& one) const {
-    json["reason"] = one.reason;
+    json["reason"] = one.reason.text;
     json["delay_seconds"] = in_seconds(one.delay);
     json["restart_count"] = one.restart_count;
     json["max_restarts"] = one.max_restarts;
@@ -71,23 +68,19 @@ struct Fields {
   }
   void operator()(const CheckMade& one) const {
     json["passed"] = one.passed;
-    if (!one.passed) json["why"] = one.why;
+    if (!one.passed) json["why"] = one.why.text;
   }
   void operator()(const SignalCame& one) const { json["signal"] = signal_name(one.signal); }
-  void operator()(const LinePrinted& one) const { json["text"] = one.text; }
+  void operator()(const LinePrinted& one) const { json["text"] = one.text.text; }
   void operator()(const JobEnded& one) const {
-    json["outcome"] = name_of_outcome(one.outcome);
-    json["reason"] = one.reason;
+    json["outcome"] = proto::name_of(one.outcome);
+    json["reason"] = one.reason.text;
   }
 
   void add(const EventWorker& worker) const {
     json["rank"] = worker.rank;
     json["local_rank"] = worker.local_rank;
     if (worker.pid > 0) json["pid"] = worker.pid;
-  }
-  static std::string_view name_of_outcome(proto::Finished::Outcome outcome) {
-    constexpr std::array<std::string_view, 3> kOutcomes{"succeeded", "failed", "cancelled"};
-    return kOutcomes.at(static_cast<std::size_t>(outcome));
   }
 };
 

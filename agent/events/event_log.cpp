@@ -26,10 +26,6 @@ WorkerEnded ended(const NodeRound& round, const WorkerExited& exited) {
   return event;
 }
 
-void shorten(std::string& text) {
-  if (text.size() > EventLog::kTextBytesMax) text.resize(EventLog::kTextBytesMax);
-}
-
 }  // namespace
 
 void EventLog::note(const NodeEvent& event, const NodeMachine& machine, Time now) {
@@ -81,15 +77,6 @@ void EventLog::note(const NodeEvent& event, const NodeMachine& machine, Time now
 }
 
 void EventLog::add(Happening what, std::optional<proto::RoundNumber> round, Time now) {
-  std::visit(Overloaded{[](RoundBegan& one) { shorten(one.reason); },
-                        [](WorkerBegan& one) { shorten(one.problem); },
-                        [](WorkerHung& one) { shorten(one.how); },
-                        [](RoundStopped& one) { shorten(one.reason); },
-                        [](RestartAnnounced& one) { shorten(one.reason); },
-                        [](CheckMade& one) { shorten(one.why); },
-                        [](LinePrinted& one) { shorten(one.text); },
-                        [](JobEnded& one) { shorten(one.reason); }, [](auto&) {}},
-             what);
   if (events_.size() == kEventsMax) events_.pop_front();
   events_.push_back({next_number_++, now, round, std::move(what)});
 }

@@ -15,6 +15,14 @@
 
 namespace ddprun::agent {
 
+/// A reason or a line, of which an event has the beginning.
+struct EventText {
+  static constexpr std::size_t kBytesMax = 1024;
+  EventText(const std::string& whole) : text(whole, 0, kBytesMax) {}
+
+  std::string text;
+};
+
 /// One worker, by its numbers in the round in which something happened to it.
 struct EventWorker {
   int rank = 0;
@@ -30,11 +38,11 @@ struct RoundBegan {
   int world_size = 1;
   int first_rank = 0;    ///< of this node
   int kept_workers = 0;  ///< on all nodes
-  std::string reason;
+  EventText reason;
 };
 struct WorkerBegan {
   EventWorker worker;
-  std::string problem;  ///< why it could not be started; empty: it was
+  EventText problem;  ///< why it could not be started; empty: it was
 };
 /// It has left its round, and waits for the next one.
 struct WorkerLeft {
@@ -43,7 +51,7 @@ struct WorkerLeft {
 };
 struct WorkerHung {
   EventWorker worker;
-  std::string how;
+  EventText how;
 };
 struct WorkerEnded {
   EventWorker worker;
@@ -53,14 +61,14 @@ struct WorkerEnded {
 };
 /// The workers of the round are told to end, or to leave it.
 struct RoundStopped {
-  std::string reason;
+  EventText reason;
 };
 /// Nothing of the round is left on this node.
 struct RoundEnded {
   std::chrono::nanoseconds lasted{0};
 };
 struct RestartAnnounced {
-  std::string reason;
+  EventText reason;
   std::chrono::nanoseconds delay{0};
   int restart_count = 0;  ///< this one included
   int max_restarts = 0;
@@ -73,7 +81,7 @@ struct NodesAwaited {
 /// The node's check (--preflight).
 struct CheckMade {
   bool passed = false;
-  std::string why;  ///< it failed
+  EventText why;  ///< it failed
 };
 /// A signal to the job.
 struct SignalCame {
@@ -81,11 +89,11 @@ struct SignalCame {
 };
 /// A line for the user.
 struct LinePrinted {
-  std::string text;
+  EventText text;
 };
 struct JobEnded {
   proto::Finished::Outcome outcome = proto::Finished::Outcome::succeeded;
-  std::string reason;
+  EventText reason;
 };
 
 using Happening = std::variant<RoundBegan, WorkerBegan, WorkerLeft, WorkerHung, WorkerEnded,
@@ -105,8 +113,6 @@ class EventLog {
 
   /// The newest ones that are kept: some 200 bytes each.
   static constexpr std::size_t kEventsMax = 2048;
-  /// The most of a reason or a line.
-  static constexpr std::size_t kTextBytesMax = 1024;
 
   /// What an event means that the machine is about to handle. Many mean nothing to a user.
   void note(const NodeEvent& event, const NodeMachine& machine, Time now);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/describe.hpp"
 #include "base/lower_case.hpp"
 #include "base/trimmed.hpp"
 #include "launcher/options/option_value.hpp"
@@ -173,8 +174,6 @@ constexpr long long kKeepAliveAttempts = 3;
 constexpr std::chrono::seconds kLeaseMin{1};
 constexpr std::chrono::hours kLeaseMax{1};
 constexpr std::chrono::seconds kLostTimeout{300};
-
-double in_seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 LaunchResult<void> take_lease(const RdzvConf& conf, RdzvTimes& times) {
   const nanoseconds interval = conf.seconds("keep_alive_interval").value_or(kKeepAliveInterval);

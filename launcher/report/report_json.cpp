@@ -19,10 +19,6 @@ namespace {
 // Objects keep the order in which they are filled.
 using Json = nlohmann::ordered_json;
 
-double in_seconds(std::chrono::nanoseconds duration) {
-  return static_cast<double>(duration.count()) / 1e9;
-}
-
 std::string_view name_of(proto::LossSign sign) {
   constexpr std::array<std::string_view, 5> kNames{"ended", "silent", "cut_off", "rebooted",
                                                    "fenced"};
@@ -196,24 +192,12 @@ Json chaos_json(const agent::ChaosSummary& chaos) {
   return json;
 }
 
-std::string_view name_of(proto::Finished::Outcome outcome) {
-  switch (outcome) {
-    case proto::Finished::Outcome::succeeded:
-      return "succeeded";
-    case proto::Finished::Outcome::failed:
-      return "failed";
-    case proto::Finished::Outcome::cancelled:
-      return "cancelled";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string report_json(const agent::AgentResult& result, int exit_code, const JobFacts& facts) {
   const proto::Finished& finished = result.finished;
   Json json;
-  json["outcome"] = name_of(finished.outcome);
+  json["outcome"] = proto::name_of(finished.outcome);
   json["exit_code"] = exit_code;
   json["reason"] = finished.reason;
   json["run_id"] = facts.run_id;

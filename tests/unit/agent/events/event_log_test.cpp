@@ -33,9 +33,9 @@ TEST_CASE("events have numbers without gaps, and the newest are kept") {
   CHECK(log.from(0)->number == 11);
   CHECK(log.from(500)->number == 500);
   CHECK(log.from(log.next_number()) == nullptr);
-  log.add(LinePrinted{std::string(EventLog::kTextBytesMax + 1, 'x')}, std::nullopt, {});
+  log.add(LinePrinted{std::string(EventText::kBytesMax + 1, 'x')}, std::nullopt, {});
   const auto& said = std::get<LinePrinted>(log.from(log.next_number() - 1)->what);
-  CHECK(said.text.size() == EventLog::kTextBytesMax);
+  CHECK(said.text.text.size() == EventText::kBytesMax);
 }
 
 TEST_CASE("a round's events tell of its workers") {
