@@ -3,15 +3,17 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/exit_codes.hpp"
-#include "base/json_text.hpp"
 #include "base/printable.hpp"
 #include "base/program_main.hpp"
 #include "base/small_file.hpp"
@@ -84,13 +86,16 @@ std::string ask(JobConnection& connection, const JobSocketName& job, const std::
   return receive(connection, job, deadline);
 }
 
-/// The code with which the job has ended; none: this is no such answer.
-std::optional<int> end_in(const std::string& answer, bool& is_end) {
+/// Nothing comes behind it.
+struct End {
+  std::optional<std::int64_t> exit_code;  ///< of the job; none: it still runs
+};
+/// None: it is another answer.
+std::optional<End> end_in(const std::string& answer) {
   const auto document = JsonDocument::parse(answer);
-  is_end = document->root().member("end").has_value();
+  if (!document->root().member("end")) return std::nullopt;
   const auto code = document->root().member("exit_code");
-  if (!is_end || !code) return std::nullopt;
-  return static_cast<int>(code->signed_number().value_or(kExitInternal));
+  return End{code ? code->signed_number() : std::nullopt};
 }
 
 /// What the program prints, and whether it could.
@@ -159,9 +164,7 @@ void show_events(const CtlOptions& options, const Output& output) {
     std::optional<Clock::time_point> deadline;
     if (!options.follow) deadline = Clock::now() + kAnswerLimit;
     const std::string event = receive(connection, job, deadline);
-    bool is_end = false;
-    static_cast<void>(end_in(event, is_end));
-    if (is_end) return;
+    if (end_in(event)) return;
     output.print(options.json ? event + "\n" : event_text(event));
   }
 }
@@ -224,11 +227,9 @@ int wait(const CtlOptions& options) {
   JobConnection connection = connect(job);
   const auto sent = connection.send(R"({"request":"wait"})", Clock::now() + kAnswerLimit);
   if (!sent) no_answer(job, sent.error());
-  const std::string answer = receive(connection, job, std::nullopt);
-  bool is_end = false;
-  const auto code = end_in(answer, is_end);
-  if (!code) no_answer(job, make_error_code(proto::Errc::malformed));
-  return *code;
+  const auto end = end_in(receive(connection, job, std::nullopt));
+  if (!end || !end->exit_code) no_answer(job, make_error_code(proto::Errc::malformed));
+  return static_cast<int>(*end->exit_code);
 }
 
 int run_command(const CtlOptions& options, const Output& output) {

@@ -17,13 +17,13 @@ namespace {
 constexpr auto kWrittenWait = std::chrono::minutes(6);
 
 /// From the first rank's signal until each rank has got it, or knows that it goes on.
-constexpr auto kToldWithin = std::chrono::seconds(1);
+constexpr auto kSettledWithin = std::chrono::seconds(1);
 constexpr auto kLookEvery = std::chrono::milliseconds(1);
 
 /// Another rank has a signal. It is on its way to this one, too; or the news is that this one goes
 /// on, because some nodes leave a job.
-void await_word(const TrainParts& parts) {
-  const auto until = Clock::now() + kToldWithin;
+void await_settlement(const TrainParts& parts) {
+  const auto until = Clock::now() + kSettledWithin;
   while (parts.elastic != nullptr && !parts.elastic->world_changes() && parts.asked != nullptr &&
          parts.asked->load() == 0 && Clock::now() < until)
     std::this_thread::sleep_for(kLookEvery);
@@ -57,8 +57,8 @@ bool TrainLoop::is_over() {
   const bool may_go_on = std::any_of(shared_.begin(), shared_.end(),
                                      [](const Shared& rank) { return rank.is_elastic; });
   if (is_asked && may_go_on && !ending_.world_changes) {
-    await_word(parts_);
-    if (!exchange({}, kToldWithin)) return true;
+    await_settlement(parts_);
+    if (!exchange({}, kSettledWithin)) return true;
   }
   if (is_asked && !ending_.world_changes) {
     end_as_asked();
