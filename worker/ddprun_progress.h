@@ -37,8 +37,11 @@ struct ddprun_progress_page {
   uint64_t time_ns;  /* CLOCK_MONOTONIC at this update */
   uint64_t phase[3]; /* 24 bytes of text, the rest of them 0 */
   uint32_t place;    /* number of the update within its step, from 0 */
-  uint32_t flags;    /* 1: do not watch me now */
+  uint32_t flags;    /* 1: do not watch me now; 2: I save when asked */
   uint64_t stop;     /* ddprun writes it before a stop signal: enum ddprun_stop */
+  uint32_t save;     /* ddprun writes it: the number of its newest request to save; 0: none */
+  uint32_t saved;    /* the number of the newest request that is met */
+  uint64_t more[7];  /* 0 */
 };
 
 /* Why ddprun sends a worker SIGTERM, or the signal that it got itself. */
@@ -54,6 +57,7 @@ enum ddprun_stop {
 
 typedef struct ddprun_progress {
   volatile struct ddprun_progress_page* page; /* NULL: there is no reader, and updates do nothing */
+  uint32_t saves;                             /* 2: ddprun_progress_save_requested was called */
 } ddprun_progress;
 
 /* Makes the page that the environment variable DDPRUN_PROGRESS_FILE names. Returns 0, or an errno;
@@ -67,6 +71,7 @@ static inline int ddprun_progress_open(ddprun_progress* progress) {
   int fd;
   int error = 0;
   progress->page = NULL;
+  progress->saves = 0;
   if (path == NULL || path[0] == '\0') return ENOENT;
   fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return errno;
@@ -109,7 +114,7 @@ static inline void ddprun_progress_update(ddprun_progress* progress, uint64_t st
   page->place = page->version == 1 && page->step == step ? page->place + 1 : 0;
   page->step = step;
   for (i = 0; i < 3; ++i) page->phase[i] = name.words[i];
-  page->flags = 0;
+  page->flags = progress->saves;
   page->time_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
   if (page->version == 1) return;
   for (i = 0; i < sizeof page->magic; ++i) page->magic[i] = "ddprun"[i];
@@ -136,12 +141,31 @@ static inline uint64_t ddprun_progress_stop(void) {
   return stop;
 }
 
+/* Whether ddprun asks for a checkpoint now, after which the program goes on (`ddpctl save`): the
+ * number of the request, until it is met; 0: no. For every step: it reads the page and makes no
+ * system call. From the first call on, and the first ddprun_progress_update, ddprun counts on this
+ * worker. */
+static inline uint32_t ddprun_progress_save_requested(ddprun_progress* progress) {
+  volatile struct ddprun_progress_page* page = progress->page;
+  uint32_t number;
+  if (page == NULL) return 0;
+  progress->saves = 2;
+  page->flags = page->flags | 2U;
+  number = page->save;
+  return number == page->saved ? 0 : number;
+}
+
+/* The checkpoint is on disk that was begun after the request of this number was seen. */
+static inline void ddprun_progress_saved(ddprun_progress* progress, uint32_t number) {
+  if (progress->page != NULL) progress->page->saved = number;
+}
+
 /* From here on this worker is not watched any more; its step stays known. For the end, and for what
  * may take any time. The next ddprun_progress_update after a new ddprun_progress_open lets it be
  * watched again. */
 static inline void ddprun_progress_close(ddprun_progress* progress) {
   if (progress->page == NULL) return;
-  progress->page->flags = 1;
+  progress->page->flags = 1U | progress->saves;
   munmap((void*)progress->page, sizeof(struct ddprun_progress_page));
   progress->page = NULL;
 }

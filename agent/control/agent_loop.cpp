@@ -118,6 +118,10 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                  output_.stop_waiting();
                  launch_.hurry();
                  handle(JobSignal{signal, std::chrono::nanoseconds(monotonic_ns()) + later, true});
+               },
+               [this](const SaveOutcome& outcome) {
+                 local_.note(SaveEnded{outcome.workers, outcome.problem, outcome.took}, machine(),
+                             start_.wall_time_of(Clock::now()));
                }}}},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
@@ -223,8 +227,10 @@ void Agent::on_message(proto::MembershipMessage message) {
 void Agent::on_signal(const warden::SignalRecord& record) {
   const auto& forward = config_.stop.forward_signals;
   if (record.signal == SIGWINCH) output_.resize();  // before the workers look
-  if (record.signal == SIGWINCH ||
-      std::find(forward.begin(), forward.end(), record.signal) != forward.end()) {
+  if (record.signal == config_.stop.save_signal) {
+    local_.answers.save_for_signal();
+  } else if (record.signal == SIGWINCH ||
+             std::find(forward.begin(), forward.end(), record.signal) != forward.end()) {
     signal_all(workers(), record.signal);
   } else if (output_.waits_for_reader()) {
     if (record.signal == SIGTSTP) {

@@ -28,6 +28,12 @@ std::string stacks_json(const std::vector<std::string>& lines) {
   return json + "]}";
 }
 
+std::string save_json(const SaveOutcome& outcome) {
+  if (!outcome.problem.empty()) return error_json(outcome.problem);
+  return fmt::format(R"({{"done":true,"workers":{},"others":{},"step":{},"took_seconds":{:.3f}}})",
+                     outcome.workers, outcome.others, outcome.step, in_seconds(outcome.took));
+}
+
 /// `ddpctl (pid 77)`
 std::string describe_asker(pid_t asker) {
   if (asker == 0) return "a process outside of this job's pid namespace";
@@ -39,7 +45,11 @@ std::string describe_asker(pid_t asker) {
 
 JobAnswers::JobAnswers(boost::asio::io_context& context, const AgentConfig& config,
                        const machine::UserState& user, const NodeMachine& machine, Events events)
-    : config_(config), machine_(machine), events_(std::move(events)), stacks_(context, user) {}
+    : config_(config),
+      machine_(machine),
+      events_(std::move(events)),
+      stacks_(context, user),
+      saves_(context, config, machine) {}
 
 void JobAnswers::answer(const JobRequest& request, pid_t asker, JobSocket::Reply reply) {
   const Overloaded table{
@@ -51,6 +61,10 @@ void JobAnswers::answer(const JobRequest& request, pid_t asker, JobSocket::Reply
         reply("{\"done\":true}");
         events_.signalled(SIGTERM, {});
         if (wanted.now) events_.signalled(SIGTERM, kSecondSignal);
+      },
+      [&](const SaveWanted& wanted) {
+        events_.notice(fmt::format("{} asks for a checkpoint", describe_asker(asker)));
+        save(wanted.limit, [reply](const SaveOutcome& outcome) { reply(save_json(outcome)); });
       },
       [&](const SignalWanted& wanted) {
         events_.notice(fmt::format("{} sends {} to {}", describe_asker(asker),
@@ -86,8 +100,22 @@ void JobAnswers::take_stacks(int rank, JobSocket::Reply reply) {
   });
 }
 
+void JobAnswers::save(std::chrono::seconds limit, const SaveRequests::Done& done) {
+  saves_.ask(limit, [this, done](const SaveOutcome& outcome) {
+    events_.saved(outcome);
+    events_.notice(words_of(outcome));
+    done(outcome);
+  });
+}
+
+void JobAnswers::save_for_signal() {
+  if (saves_.any_saves()) events_.notice("SIGUSR2 asks for a checkpoint");
+  save(kSaveLimitMax, [](const SaveOutcome&) {});
+}
+
 void JobAnswers::stop() {
   stacks_.stop();
+  saves_.stop();
   if (const auto reply = std::exchange(waits_for_stacks_, nullptr))
     reply(error_json("the round has ended meanwhile"));
 }

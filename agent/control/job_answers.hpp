@@ -12,6 +12,7 @@
 #include "agent/config.hpp"
 #include "agent/control/job_request.hpp"
 #include "agent/control/job_socket.hpp"
+#include "agent/control/save_requests.hpp"
 #include "agent/node/node_machine.hpp"
 #include "agent/progress/stack_taker.hpp"
 
@@ -23,6 +24,7 @@ class JobAnswers {
     std::function<void(const std::string& line)> notice;  ///< a line for the user
     /// The job gets a signal that ends it on all nodes; `later`: than now, as far as it counts.
     std::function<void(int signal, std::chrono::nanoseconds later)> signalled;
+    std::function<void(const SaveOutcome&)> saved;
   };
 
   /// All references are borrowed.
@@ -31,7 +33,10 @@ class JobAnswers {
 
   void answer(const JobRequest& request, pid_t asker, JobSocket::Reply reply);
 
-  /// No helper program is left.
+  /// SIGUSR2: as a request to save without a limit that a person would notice.
+  void save_for_signal();
+
+  /// The workers are to leave their round. No helper program is left.
   void stop();
   /// A worker has been reaped.
   void worker_ended(pid_t pid) { stacks_.worker_ended(pid); }
@@ -39,6 +44,7 @@ class JobAnswers {
   bool child_ended(pid_t pid) { return stacks_.child_ended(pid); }
 
  private:
+  void save(std::chrono::seconds limit, const SaveRequests::Done& done);
   void take_stacks(int rank, JobSocket::Reply reply);
   [[nodiscard]] std::string send_signal(const SignalWanted& wanted) const;
   /// Null: no worker of this node has the rank, and runs.
@@ -49,6 +55,7 @@ class JobAnswers {
   const Events events_;
   const Clock::time_point started_ = Clock::now();
   StackTaker stacks_;
+  SaveRequests saves_;
   JobSocket::Reply waits_for_stacks_;  // empty: nobody does
 };
 

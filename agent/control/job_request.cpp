@@ -54,6 +54,13 @@ boost::system::result<JobRequest, std::string> parse_job_request(std::string_vie
     if (!rank) return std::string("stacks: the rank is missing");
     return JobRequest(StacksWanted{*rank});
   }
+  if (name == "save") {
+    const std::uint64_t seconds = number_in(json, "timeout_seconds");
+    const std::chrono::seconds most = kSaveLimitMax;
+    if (seconds == 0 || seconds > static_cast<std::uint64_t>(most.count()))
+      return fmt::format("save: timeout_seconds is from 1 to {}", most.count());
+    return JobRequest(SaveWanted{std::chrono::seconds(seconds)});
+  }
   if (name == "signal") {
     const std::uint64_t signal = number_in(json, "signal");
     if (signal == 0 || signal > static_cast<std::uint64_t>(SIGRTMAX))

@@ -1,6 +1,7 @@
 // What ddpctl asks the agent of a running job: docs/ddpctl.md, "The protocol". Pure.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,6 +24,10 @@ struct EndWanted {};
 struct StacksWanted {
   int rank = 0;
 };
+/// Have the workers of this node write a checkpoint and go on. Answered when they have.
+struct SaveWanted {
+  std::chrono::seconds limit{0};
+};
 /// End the job.
 struct StopWanted {
   bool now = false;  ///< without a grace period
@@ -33,8 +38,11 @@ struct SignalWanted {
   std::optional<int> rank;  ///< only to this one
 };
 
-using JobRequest =
-    std::variant<StatusWanted, EventsWanted, EndWanted, StacksWanted, StopWanted, SignalWanted>;
+/// The longest time for a save.
+inline constexpr std::chrono::hours kSaveLimitMax{24};
+
+using JobRequest = std::variant<StatusWanted, EventsWanted, EndWanted, StacksWanted, SaveWanted,
+                                StopWanted, SignalWanted>;
 
 /// A frame's body, which any process of the user may have sent. Errors: what is wrong with it.
 boost::system::result<JobRequest, std::string> parse_job_request(std::string_view body);

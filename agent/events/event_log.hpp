@@ -87,6 +87,12 @@ struct CheckMade {
 struct SignalCame {
   int signal = 0;
 };
+/// The workers of this node were asked for a checkpoint.
+struct SaveEnded {
+  int workers = 0;    ///< that have written it
+  EventText problem;  ///< why it is not one of all that could; empty: it is
+  std::chrono::nanoseconds took{0};
+};
 /// A line for the user.
 struct LinePrinted {
   EventText text;
@@ -98,7 +104,7 @@ struct JobEnded {
 
 using Happening = std::variant<RoundBegan, WorkerBegan, WorkerLeft, WorkerHung, WorkerEnded,
                                RoundStopped, RoundEnded, RestartAnnounced, NodesAwaited, CheckMade,
-                               SignalCame, LinePrinted, JobEnded>;
+                               SignalCame, SaveEnded, LinePrinted, JobEnded>;
 
 struct JobEvent {
   std::uint64_t number = 0;  ///< from 1, without gaps

@@ -20,6 +20,7 @@ namespace {
 constexpr std::string_view kMagic = "ddprun";
 constexpr std::uint16_t kVersion = 1;
 constexpr std::uint32_t kNotWatched = 1;
+constexpr std::uint32_t kSaves = 2;
 
 constexpr std::size_t kVersionAt = 6;
 constexpr std::size_t kStepAt = 8;
@@ -28,6 +29,8 @@ constexpr std::size_t kPhaseAt = 24;
 constexpr std::size_t kPlaceAt = 48;
 constexpr std::size_t kFlagsAt = 52;
 constexpr std::size_t kStopAt = 56;
+constexpr std::size_t kSaveAt = 64;
+constexpr std::size_t kSavedAt = 68;
 
 template <class Number>
 Number number_at(std::string_view bytes, std::size_t offset) {
@@ -41,6 +44,17 @@ std::string phase_of(std::string_view bytes) {
   std::replace_if(
       phase.begin(), phase.end(), [](char c) { return c < ' ' || c > '~' || c == '"'; }, '?');
   return phase;
+}
+
+/// Into a file of so many bytes: one that is cut is not made longer.
+template <class Number>
+void write_number(const std::string& path, std::size_t page_bytes, Number number, off_t at) {
+  if (path.empty()) return;
+  const Result<UniqueFd> fd = open_own_file(path, O_WRONLY);
+  struct stat status {};
+  if (!fd || fstat(fd->get(), &status) != 0) return;
+  if (status.st_size < static_cast<off_t>(page_bytes)) return;
+  static_cast<void>(!pwrite(fd->get(), &number, sizeof number, at));
 }
 
 PageReading no_page(std::string problem) { return {std::nullopt, std::move(problem)}; }
@@ -63,7 +77,10 @@ PageReading parse_progress_page(std::string_view bytes) {
   page.time_ns = number_at<std::uint64_t>(bytes, kTimeAt);
   page.phase = phase_of(bytes.substr(kPhaseAt, kPhaseBytesMax));
   page.place = number_at<std::uint32_t>(bytes, kPlaceAt);
-  page.watched = (number_at<std::uint32_t>(bytes, kFlagsAt) & kNotWatched) == 0;
+  const auto flags = number_at<std::uint32_t>(bytes, kFlagsAt);
+  page.watched = (flags & kNotWatched) == 0;
+  if ((flags & kSaves) != 0 && bytes.size() >= kLongPageBytes)
+    page.saved = number_at<std::uint32_t>(bytes, kSavedAt);
   return {page, ""};
 }
 
@@ -74,22 +91,19 @@ PageReading read_progress_page(const std::string& path) {
     if (errno == ENOENT) return {};
     return no_page(std::string("it cannot be opened: ") + std::strerror(errno));
   }
-  std::array<char, kProgressPageBytes> bytes;
+  std::array<char, kLongPageBytes> bytes;
   const ssize_t count = pread(fd.get(), bytes.data(), bytes.size(), 0);
   if (count < 0) return no_page(std::string("it cannot be read: ") + std::strerror(errno));
   return parse_progress_page({bytes.data(), static_cast<std::size_t>(count)});
 }
 
 void write_stop_reason(const std::string& path, StopReason reason) {
-  if (path.empty()) return;
-  const Result<UniqueFd> fd = open_own_file(path, O_WRONLY);
-  struct stat status {};
-  if (!fd || fstat(fd->get(), &status) != 0) return;
-  // A file that is cut is not made longer.
-  if (status.st_size < static_cast<off_t>(kProgressPageBytes)) return;
-  const auto word = static_cast<std::uint64_t>(reason);
   // A worker that does not get it ends as it does without ddprun.
-  static_cast<void>(!pwrite(fd->get(), &word, sizeof word, kStopAt));
+  write_number(path, kProgressPageBytes, static_cast<std::uint64_t>(reason), kStopAt);
+}
+
+void write_save_request(const std::string& path, std::uint32_t number) {
+  write_number(path, kLongPageBytes, number, kSaveAt);
 }
 
 std::string place_words(std::uint64_t step, const std::string& phase) {

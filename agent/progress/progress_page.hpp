@@ -10,6 +10,8 @@
 namespace ddprun::agent {
 
 inline constexpr std::size_t kProgressPageBytes = 64;
+/// With the numbers of requests to save, which pages of older programs do not have.
+inline constexpr std::size_t kLongPageBytes = 128;
 inline constexpr std::size_t kPhaseBytesMax = 24;
 
 struct ProgressPage {
@@ -18,6 +20,9 @@ struct ProgressPage {
   std::string phase;          ///< printable ASCII; other bytes have become '?'
   std::uint32_t place = 0;    ///< number of the update within its step
   bool watched = true;        ///< false: the worker asks not to be watched now
+  /// The number of the newest request to save that is met, 0 if none is; none: the worker does not
+  /// say that it saves when asked.
+  std::optional<std::uint32_t> saved = std::nullopt;
 
   friend bool operator==(const ProgressPage&, const ProgressPage&) = default;
 };
@@ -28,7 +33,7 @@ struct PageReading {
   std::string problem;  ///< why it is no page
 };
 
-/// The first bytes of a page file, at most kProgressPageBytes of them. Pure; takes any bytes.
+/// The first bytes of a page file, at most kLongPageBytes of them. Pure; takes any bytes.
 PageReading parse_progress_page(std::string_view bytes);
 
 /// A file that is not there, or an empty path, is a page that was not written. Never waits.
@@ -42,6 +47,9 @@ enum class StopReason : std::uint64_t {
 
 /// Into the page that a worker has made; without one nothing is written. Never waits.
 void write_stop_reason(const std::string& path, StopReason reason);
+
+/// Asks the worker to write a checkpoint and go on. Only into a page with `saved`. Never waits.
+void write_save_request(const std::string& path, std::uint32_t number);
 
 /// `step 5 in phase "forward"`
 std::string place_words(std::uint64_t step, const std::string& phase);

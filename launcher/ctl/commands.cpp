@@ -216,6 +216,15 @@ void send_signal(const CtlOptions& options) {
       fmt::format(R"({{"request":"signal","signal":{}{}}})", options.signal, rank));
 }
 
+void save(const CtlOptions& options, const Output& output) {
+  const JobSocketName job = job_of(options);
+  JobConnection connection = connect(job);
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(options.timeout);
+  output.print(save_text(ask(
+      connection, job, fmt::format(R"({{"request":"save","timeout_seconds":{}}})", seconds.count()),
+      seconds + kAnswerLimit)));
+}
+
 void stop(const CtlOptions& options) {
   const JobSocketName job = job_of(options);
   JobConnection connection = connect(job);
@@ -247,6 +256,9 @@ int run_command(const CtlOptions& options, const Output& output) {
       break;
     case Command::signal:
       send_signal(options);
+      break;
+    case Command::save:
+      save(options, output);
       break;
     case Command::stop:
       stop(options);

@@ -31,6 +31,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"events", Command::events, "--json --follow"},
     {"stacks", Command::stacks, "--rank"},
     {"signal", Command::signal, "--rank"},
+    {"save", Command::save, "--timeout"},
     {"stop", Command::stop, "--now"},
     {"wait", Command::wait, ""},
 });
@@ -103,6 +104,8 @@ std::variant<CtlOptions, CtlExit> parse_ctl_options(const std::vector<std::strin
   line.number("--rank", read.rank, 0, 1 << 30, "N",
               "With stacks and signal: of this worker only, which must be on this machine");
   line.flag("-f,--follow", read.follow, "With events: also those to come, until the job has ended");
+  line.duration("--timeout", read.timeout, std::chrono::seconds(1),
+                "With save: wait at most so long; it stays asked for");
   line.flag("--now", read.now, "With stop: kill the workers, without waiting --grace-period");
   line.flag("--json", read.json, "With ls, status and events: print JSON");
   if (const auto end = line.parse(arguments))
@@ -113,6 +116,7 @@ std::variant<CtlOptions, CtlExit> parse_ctl_options(const std::vector<std::strin
     options.rank = read.rank;
     options.follow = read.follow;
     options.now = read.now;
+    options.timeout = read.timeout;
     options.json = read.json;
     return options;
   } catch (const Wrong& wrong) {

@@ -1,6 +1,7 @@
 // The command line of ddpctl.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,13 +12,14 @@ namespace ddprun::ctl {
 
 inline constexpr int kExitRefused = 1;  ///< no such job, or it cannot do what it is asked for
 
-enum class Command { list, status, events, stacks, stop, signal, wait };
+enum class Command { list, status, events, stacks, save, stop, signal, wait };
 
 struct CtlOptions {
   Command command = Command::list;
   std::string job;          ///< a run id or its beginning; empty: the only job
   std::optional<int> rank;  ///< stacks, signal; none: all workers
   int signal = 0;
+  std::chrono::nanoseconds timeout = std::chrono::minutes(10);  ///< save
   bool json = false;
   bool follow = false;
   bool now = false;

@@ -15,6 +15,7 @@ Looks into running ddprun jobs of this user on this machine.
   ddpctl events -f      what happens to it, from its start on
   ddpctl stacks         what the threads of its workers are doing now
   ddpctl signal USR1    send a signal to its workers
+  ddpctl save           have it write a checkpoint and go on
   ddpctl stop           end it, on all of its nodes
   ddpctl wait           wait until it has ended, with its exit code
 
@@ -23,6 +24,7 @@ job runs.
 
   -f, --follow          events: go on until the job has ended
   --rank=N              stacks, signal: of this worker only
+  --timeout=SECONDS     save: wait at most so long (default: 600)
   --now                 stop: kill the workers without --grace-period
   --json                ls, status, events: JSON, as docs/ddpctl.md describes it
 
@@ -49,9 +51,11 @@ inline ProgramText ctl_text() {
                    {"ddpctl events train7 -f", "what happens to the job train7, as it happens"},
                    {"ddpctl stacks --rank=3", "what rank 3 is doing, by py-spy or gdb"},
                    {"ddpctl signal USR1 train7", "SIGUSR1 to all workers of this node"},
+                   {"ddpctl save train7", "before the job is interrupted on purpose"},
                    {"ddpctl wait train7 && next_step", "go on when it has ended with 0"}},
       .option_examples = {{"--rank", "ddpctl stacks --rank=3"},
                           {"--follow", "ddpctl events --follow"},
+                          {"--timeout", "ddpctl save --timeout=60"},
                           {"--now", "ddpctl stop --now"},
                           {"--json", "ddpctl status --json"},
                           {"--completion", "ddpctl --completion=bash"},
@@ -71,6 +75,10 @@ inline ProgramText ctl_text() {
                        "The stacks of the threads of its workers, by py-spy or gdb, which stop "
                        "a worker for that moment, or what the kernel knows of them"},
                       {"signal NAME [JOB]", "Send a signal to the process groups of its workers"},
+                      {"save [JOB]",
+                       "Have its workers on this machine write a checkpoint and go on, and wait "
+                       "until they have. For programs that look whether they are asked to: train, "
+                       "and those of docs/progress.md"},
                       {"stop [JOB]", "End it, on all of its nodes. Workers get SIGTERM first"},
                       {"wait [JOB]", "Wait until it has ended. The exit code is the job's"}}},
            {.title = "Exit status",
@@ -85,6 +93,7 @@ inline ProgramText ctl_text() {
                    {"events", "what has happened to it"},
                    {"stacks", "what the threads of its workers are doing"},
                    {"signal", "send a signal to its workers"},
+                   {"save", "have it write a checkpoint and go on"},
                    {"stop", "end it"},
                    {"wait", "wait until it has ended"}}};
 }

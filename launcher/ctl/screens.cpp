@@ -169,6 +169,18 @@ std::string status_text(const std::string& status) {
   return text + table(std::move(rows), 2);
 }
 
+std::string save_text(const std::string& answer) {
+  const auto document = JsonDocument::parse(answer);
+  const JsonValue json = document->root();
+  const std::int64_t workers = number_in(json, "workers");
+  std::string text =
+      fmt::format("{} worker{} saved, by step {} ({})\n", workers, workers == 1 ? " has" : "s have",
+                  number_in(json, "step"), time_in(json, "took_seconds"));
+  if (const std::int64_t others = number_in(json, "others"); others > 0)
+    text += fmt::format("{} other{} not save when asked\n", others, others == 1 ? " does" : "s do");
+  return text;
+}
+
 std::string event_text(const std::string& event) {
   const auto document = JsonDocument::parse(event);
   if (!document) return "";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <csignal>
 #include <utility>
 
 #include "base/lower_case.hpp"
@@ -154,6 +155,13 @@ LaunchResult<void> take_stopping(const ParsedCommandLine& parsed, const Environm
     }
   }
   stop.forward_signals = std::move(forward.signals);
+  const auto is_taken = [](const std::vector<int>& by) {
+    return std::find(by.begin(), by.end(), SIGUSR2) != by.end();
+  };
+  if (!is_taken(stop.signals) && !is_taken(stop.forward_signals)) {
+    stop.save_signal = SIGUSR2;
+    stop.forward_signals.push_back(SIGUSR2);
+  }
   return {};
 }
 

@@ -13,6 +13,8 @@ struct StopSettings {
   /// That end the job; never empty. The usual others keep their default action.
   std::vector<int> signals;
   std::vector<int> forward_signals;  ///< that only the workers get
+  /// One of these that no worker gets: it asks for a checkpoint. 0: none does.
+  int save_signal = 0;
 };
 
 }  // namespace ddprun::machine

@@ -10,11 +10,13 @@ import struct
 import time
 from typing import Optional
 
-_PAGE_BYTES = 64
+_PAGE_BYTES = 128
 _VERSION = 1
 _DO_NOT_WATCH = 1
+_SAVES = 2
 _FIELDS = struct.Struct("=QQ24sII")  # step, time, phase, place, flags
-_FIELDS_AT, _FLAGS_AT, _STOP_AT = 8, 52, 56
+_FIELDS_AT, _FLAGS_AT, _STOP_AT, _SAVE_AT, _SAVED_AT = 8, 52, 56, 64, 68
+_NUMBER = struct.Struct("=I")
 
 
 class Stop(enum.IntEnum):
@@ -31,6 +33,7 @@ class _Page:
         self.opened = False
         self.step = -1
         self.place = 0
+        self.flags = 0
 
     def open(self) -> None:
         self.opened = True
@@ -84,7 +87,7 @@ def progress(step: int, phase: str = "") -> None:
         return
     _page.place = _page.place + 1 if step == _page.step else 0
     _page.step = step
-    _FIELDS.pack_into(memory, _FIELDS_AT, step, time.monotonic_ns(), text, _page.place, 0)
+    _FIELDS.pack_into(memory, _FIELDS_AT, step, time.monotonic_ns(), text, _page.place, _page.flags)
     if memory[6] != _VERSION:  # the first update: the version comes last
         memory[0:6] = b"ddprun"
         struct.pack_into("=H", memory, 6, _VERSION)
@@ -93,7 +96,7 @@ def progress(step: int, phase: str = "") -> None:
 def progress_close() -> None:
     """This worker is not watched any more; the next progress() lets it be watched again."""
     if _page.memory is not None:
-        struct.pack_into("=I", _page.memory, _FLAGS_AT, _DO_NOT_WATCH)
+        _NUMBER.pack_into(_page.memory, _FLAGS_AT, _page.flags | _DO_NOT_WATCH)
 
 
 def stop_reason() -> Stop:
@@ -102,3 +105,26 @@ def stop_reason() -> Stop:
         return Stop.UNKNOWN
     value = struct.unpack_from("=Q", _page.memory, _STOP_AT)[0]
     return Stop(value) if value in (1, 2) else Stop.UNKNOWN
+
+
+def save_requested() -> bool:
+    """Whether ddprun asks for a checkpoint now, after which the program goes on (`ddpctl save`): true until save_done().
+
+    For every step: it reads the page and makes no system call but the first time. From the first call on, and the first
+    progress(), ddprun counts on this worker.
+    """
+    if not _page.opened:
+        _page.open()
+    memory = _page.memory
+    if memory is None:
+        return False
+    if not _page.flags & _SAVES:
+        _page.flags |= _SAVES
+        _NUMBER.pack_into(memory, _FLAGS_AT, _NUMBER.unpack_from(memory, _FLAGS_AT)[0] | _SAVES)
+    return _NUMBER.unpack_from(memory, _SAVE_AT) != _NUMBER.unpack_from(memory, _SAVED_AT)
+
+
+def save_done() -> None:
+    """The checkpoint is on disk. It counts for all that has been asked for until now: while a program saves, it does no steps."""
+    if _page.memory is not None:
+        _NUMBER.pack_into(_page.memory, _SAVED_AT, *_NUMBER.unpack_from(_page.memory, _SAVE_AT))

@@ -15,7 +15,7 @@ import unittest
 import wheel_environment
 from wheel_environment import BIN
 
-PAGE = struct.Struct("=6sHQQ24sIIQ")
+PAGE = struct.Struct("=6sHQQ24sIIQII56x")
 
 
 @unittest.skipUnless(wheel_environment.has_pip(), "this Python cannot make environments with pip (python3-venv)")
@@ -114,7 +114,7 @@ class Installed(unittest.TestCase):
         done = self.run_program(self.python, "-c", "from ddprun import progress as p\np(7)\np(7, 'forward')\np(8, 'x' * 30)\np(8, 'all-reduce')",
                                 DDPRUN_PROGRESS_FILE=str(page))
         self.assertEqual(done.returncode, 0, done.stderr)
-        name, version, step, now, phase, place, flags, stop = PAGE.unpack(page.read_bytes())
+        name, version, step, now, phase, place, flags, stop, *_ = PAGE.unpack(page.read_bytes())
         self.assertEqual((name, version, step, phase.rstrip(b"\0"), place, flags, stop), (b"ddprun", 1, 8, b"all-reduce", 1, 0, 0))
         self.assertTrue(before < now < time.monotonic_ns())
         self.assertEqual(page.stat().st_mode & 0o777, 0o600)
@@ -162,6 +162,29 @@ sys.exit(3 if os.path.exists(ready) else 4)
         done = self.run_program(self.ddprun, "--nproc_per_node=2", "--output=raw", script, READY=str(self.folder / "ready"))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertEqual(done.stdout, "NOW\n")
+
+    def test_a_worker_saves_when_it_is_asked_to_and_goes_on(self):
+        page = self.folder / "saves"
+        script = """import ddprun, struct
+assert not ddprun.save_requested()
+ddprun.progress(7)
+def ask(number):
+    with open(PATH, "r+b") as file:
+        file.seek(64)
+        file.write(struct.pack("=I", number))
+ask(3)
+assert ddprun.save_requested()
+ask(4)
+ddprun.save_done()
+assert not ddprun.save_requested()
+ddprun.progress_close()
+"""
+        done = self.run_program(self.python, "-c", script.replace("PATH", repr(str(page))), DDPRUN_PROGRESS_FILE=str(page))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        fields = PAGE.unpack(page.read_bytes())
+        self.assertEqual((fields[2], fields[6], fields[8:10]), (7, 1 | 2, (4, 4)))
+        done = self.run_program(self.python, "-c", "import ddprun; ddprun.save_done(); print(ddprun.save_requested())")
+        self.assertEqual((done.stdout, done.stderr), ("False\n", ""))
 
     def test_the_doctor_names_the_program_its_level_and_the_ports(self):
         done = self.run_program(self.python, "-m", "ddprun.doctor")

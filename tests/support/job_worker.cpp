@@ -12,6 +12,8 @@
 //   rank N            do the rest only as this RANK              round N    ... only in this
 //   DDPRUN_ROUND flood BYTES       lines of 100 bytes on stdout
 //   progress STEP PHASE            writes its progress page
+//   saves            writes it, waits for a request to save and meets it; prints `saves`, `saved`
+//   never-saves      says in it that it saves when asked, and does not
 //   traced SECONDS    is traced by a child of its own for so long; exit 77 where that may not be
 //   held SECONDS      the same, and the child lives on if the worker dies
 //   page TEXT         makes TEXT its page           close-page   asks not to be watched any more
@@ -83,7 +85,7 @@ std::string descriptors() {
 }
 
 ddprun_progress& progress_page() {
-  static ddprun_progress progress{nullptr};
+  static ddprun_progress progress{};
   if (progress.page == nullptr && ddprun_progress_open(&progress) != 0) {
     say(2, "job_worker: no progress page");
     _exit(2);
@@ -165,6 +167,16 @@ int main(int argc, char** argv) {
       const std::string step = next();
       ddprun_progress_update(&progress_page(), std::strtoull(step.c_str(), nullptr, 10),
                              next().c_str());
+    } else if (action == "saves" || action == "never-saves") {
+      ddprun_progress& page = progress_page();
+      ddprun_progress_update(&page, 5, "");
+      std::uint32_t request = ddprun_progress_save_requested(&page);
+      say(1, action);
+      if (action == "saves") {
+        while ((request = ddprun_progress_save_requested(&page)) == 0) usleep(1000);
+        ddprun_progress_saved(&page, request);
+        say(1, "saved");
+      }
     } else if (action == "traced" || action == "held") {
       be_traced(std::atof(next().c_str()), action == "held");
     } else if (action == "page") {

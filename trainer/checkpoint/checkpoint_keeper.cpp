@@ -77,13 +77,17 @@ bool CheckpointKeeper::due_at(const TrainingState& state) const {
   return settings_.every.kind == Kind::steps && state.step % settings_.every.steps == 0;
 }
 
+bool CheckpointKeeper::is_written() {
+  return writer_.idle() && writer_.totals().in_a_row.count == 0;
+}
+
 std::string CheckpointKeeper::offer(const TrainingState& state, const Learner& learner, bool best,
-                                    Time now) {
+                                    Time now, bool wanted) {
   if (settings_.every.kind == CheckpointEvery::Kind::off) return {};
-  if (step_taken_ == state.step && block_taken_ == state.block) return {};
+  if (has_taken(state)) return {};
   if (!measured_ && writer_.idle()) measure();
   const bool must = best || due_at(state);
-  if (!must && !cadence_.due(state.step, now)) return {};
+  if (!must && !wanted && !cadence_.due(state.step, now)) return {};
   if (!writer_.idle()) {
     if (!must) return {};
     if (!writer_.wait_idle(now + kBusyWait)) {
@@ -145,8 +149,7 @@ bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner
   if (settings_.every.kind == CheckpointEvery::Kind::off) return true;
   const auto deadline = std::chrono::steady_clock::now() + kFinishWait;
   bool written = writer_.wait_idle(deadline);
-  const bool is_taken = step_taken_ == state.step && block_taken_ == state.block;
-  if (written && (best || is_news || !is_taken)) {
+  if (written && (best || is_news || !has_taken(state))) {
     const std::string bad = take(state, learner, best, std::chrono::steady_clock::now());
     if (!bad.empty()) {
       settings_.fail(

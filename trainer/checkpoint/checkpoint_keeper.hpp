@@ -36,13 +36,21 @@ class CheckpointKeeper {
   [[nodiscard]] bool due_at(const TrainingState& state) const;
 
   /// Takes a checkpoint if one is due, or if it is the best so far, unless the last one is of this
-  /// very state. Returns at once, except that a
-  /// checkpoint that must not be left out (best, or after a given number of steps) waits up to 10 s
-  /// for the one before it.
+  /// very state; or `wanted`, unless the one before it is still being written. Returns at once,
+  /// except that a checkpoint that must not be left out (best, or after a given number of steps)
+  /// waits up to 10 s for the one before it.
   ///
   /// Nothing that holds an inf or nan is ever written: then gives the name of the first parameter
   /// (or moment) that does. Empty: all is well.
-  std::string offer(const TrainingState& state, const Learner& learner, bool best, Time now);
+  std::string offer(const TrainingState& state, const Learner& learner, bool best, Time now,
+                    bool wanted = false);
+
+  /// Whether the last checkpoint that was taken is of this state.
+  [[nodiscard]] bool has_taken(const TrainingState& state) const {
+    return step_taken_ == state.step && block_taken_ == state.block;
+  }
+  /// Whether the last one that was taken is on disk.
+  [[nodiscard]] bool is_written();
 
   /// Failures to write are warned of once, and counted: at the next checkpoint that is written, and
   /// at the end.

@@ -35,11 +35,14 @@ test::ChildOptions without_stdin() {
 /// A job with a run id of its own, since other tests run beside it; its workers run a shell script.
 class NamedJob {
  public:
-  explicit NamedJob(const std::string& script, std::vector<std::string> options = {}) {
+  explicit NamedJob(const std::string& script, const std::vector<std::string>& options = {})
+      : NamedJob({"/bin/sh", "-c", script}, options) {}
+  explicit NamedJob(const std::vector<std::string>& program,
+                    const std::vector<std::string>& options) {
     std::vector<std::string> words{test::program("ddprun"), "--rdzv-id=" + id_,
-                                   "--nproc-per-node=2", "--restart-delay=0"};
+                                   "--nproc-per-node=2", "--restart-delay=0", "--no-python"};
     words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), {"--no-python", "/bin/sh", "-c", script});
+    words.insert(words.end(), program.begin(), program.end());
     job_.emplace(words, surroundings_.settings());
   }
   Child& job() { return *job_; }
@@ -175,6 +178,63 @@ TEST_CASE("stacks of workers are shown") {
   CHECK_THAT(one.out, Matches("rank 1:\n    [^]*"));
   CHECK_THAT(job.ctl({"stacks", job.id()}).out, Contains("rank 0:\n") && Contains("rank 1:\n"));
   job.ctl({"stop", job.id(), "--now"});
+  job.end(128 + SIGTERM);
+}
+
+TEST_CASE("workers write a checkpoint when they are asked to, and go on") {
+  const std::vector<std::string> saves{test::helper("job_worker"), "saves", "saves", "sleep", "60"};
+  NamedJob job(saves, {});
+  job.await("saves");
+  const ChildResult result = job.ctl({"save", job.id()});
+  INFO(result.out + result.err);
+  CHECK(result.status == 0);
+  CHECK_THAT(result.out, Matches(R"(2 workers have saved, by step 5 \(.+\)\n)"));
+  job.await("saved");
+  job.job().signal(SIGUSR2);
+  REQUIRE(job.job().wait_for([](auto&, const std::string& err) {
+    return err.find("SIGUSR2 asks for a checkpoint") != std::string::npos &&
+           err.find("2 workers have saved") != err.rfind("2 workers have saved");
+  }));
+  CHECK_THAT(job.ctl({"events", job.id()}).out, Contains("save_ended  workers=2 "));
+  job.ctl({"stop", job.id()});
+  CHECK_THAT(job.end(128 + SIGTERM), Contains(") asks for a checkpoint"));
+}
+
+TEST_CASE("a worker that is asked to save and does not is named") {
+  const std::string worker = test::helper("job_worker");
+  NamedJob job("if [ $RANK = 0 ]; then exec " + worker + " saves sleep 60; fi; exec " + worker +
+               " never-saves sleep 60");
+  REQUIRE(job.job().wait_for_output("never-saves"));
+  REQUIRE(job.job().wait_for_output("[rank0] saves"));
+  const ChildResult late = job.ctl({"save", job.id(), "--timeout=1"});
+  CHECK(late.status == 1);
+  CHECK_THAT(late.err, Contains("rank 1 has not saved within 1.0 s"));
+  Child waits(NamedJob::command({"save", job.id()}), without_stdin());
+  job.await_clients(1);
+  REQUIRE(job.job().wait_for([](auto&, const std::string& err) {
+    const std::string asked = "asks for a checkpoint";
+    return err.find(asked) != err.rfind(asked);
+  }));
+  job.ctl({"stop", job.id(), "--now"});
+  const ChildResult ended = waits.wait();
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.err, Contains("the workers were told to end before ranks 0, 1 had saved") ||
+                            Contains("the workers were told to end before rank 1 had saved"));
+  job.end(128 + SIGTERM);
+}
+
+TEST_CASE("a program that does not save when asked is not disturbed") {
+  NamedJob job(kRunsOn);
+  job.await("up");
+  const ChildResult result = job.ctl({"save", job.id()});
+  CHECK(result.status == 1);
+  CHECK_THAT(result.err, Contains("no worker of this node says that it saves when asked"));
+  job.job().signal(SIGUSR2);
+  REQUIRE(job.job().wait_for([](auto&, const std::string& err) {
+    const std::string told = "no checkpoint as asked for";
+    return err.find(told) != err.rfind(told);
+  }));
+  job.ctl({"stop", job.id()});
   job.end(128 + SIGTERM);
 }
 

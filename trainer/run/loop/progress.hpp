@@ -18,6 +18,10 @@ class Progress {
   void at(std::int64_t step, const char* phase) {
     ddprun_progress_update(&page_, static_cast<std::uint64_t>(step), phase);
   }
+  /// The number of ddprun's newest request for a checkpoint, until it is met; 0: none.
+  std::uint32_t save_requested() { return ddprun_progress_save_requested(&page_); }
+  /// The request of this number is met.
+  void saved(std::uint32_t number) { ddprun_progress_saved(&page_, number); }
 
  private:
   ddprun_progress page_;

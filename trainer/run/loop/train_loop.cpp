@@ -178,6 +178,7 @@ bool TrainLoop::share() {
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
   if (parts_.keeper == nullptr) {
+    answer_save_request();
     const std::int64_t every = parts_.options.report.log_every;
     if (every > 0 && state.step % every == 0) state.interval = {.first_step = state.step};
     return true;
@@ -375,6 +376,8 @@ std::optional<int> TrainLoop::finish() {
   if (parts_.keeper == nullptr) return kExitSuccess;
   progress_.at(state.step, "last checkpoint");
   const bool written = parts_.keeper->finish(state, parts_.learner, best, is_news);
+  if (const std::uint32_t request = save_requested(); request != 0 && written)
+    progress_.saved(request);
   outcome.checkpoint = parts_.keeper->newest();
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
   if (state.step > first_step_) {
@@ -389,8 +392,27 @@ std::optional<int> TrainLoop::finish() {
 
 void TrainLoop::offer_checkpoint(bool best, Time now) {
   progress_.at(parts_.state.step, "checkpoint");
-  broken_ = parts_.keeper->offer(parts_.state, parts_.learner, best, now);
+  const std::uint32_t request = save_requested();
+  const bool is_new = request != 0 && request != saving_;
+  broken_ = parts_.keeper->offer(parts_.state, parts_.learner, best, now, is_new);
   mine_.weights.is_broken = !broken_.empty();
+  if (is_new && parts_.keeper->has_taken(parts_.state)) saving_ = request;
+  answer_save_request();
+}
+
+/// Where no checkpoints are written, ddprun is not to count on this worker.
+std::uint32_t TrainLoop::save_requested() {
+  return parts_.options.checkpoints.every.kind == CheckpointEvery::Kind::off
+             ? 0
+             : progress_.save_requested();
+}
+
+/// Rank 0 once its checkpoint is on disk; the others have nothing to write.
+void TrainLoop::answer_save_request() {
+  const std::uint32_t request = save_requested();
+  if (request == 0) return;
+  if (parts_.keeper == nullptr || (request == saving_ && parts_.keeper->is_written()))
+    progress_.saved(request);
 }
 
 }  // namespace ddprun::trainer

@@ -112,6 +112,8 @@ class TrainLoop {
   bool is_sound(const Counters& counters);
   bool end_broken(const std::string& what, const std::string& advice, int reporter = 0);
   void offer_checkpoint(bool best, Time now);
+  std::uint32_t save_requested();
+  void answer_save_request();
   std::string newest_checkpoint();
   [[nodiscard]] std::string where_not_finite(const Counters& counters) const;
   [[nodiscard]] std::string advice(const char* look_at, bool was_updated) const;
@@ -134,6 +136,7 @@ class TrainLoop {
   std::int64_t share_at_ = 0;    // step after which the ranks meet again
   std::int64_t first_step_ = 0;  // after so many it began
   std::string broken_;           // what rank 0 has found in the weights
+  std::uint32_t saving_ = 0;     // the request of ddprun that it writes a checkpoint for; 0: none
   Ending ending_;
   Pace pace_;
   Time began_;

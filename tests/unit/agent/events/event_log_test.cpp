@@ -78,10 +78,13 @@ TEST_CASE("a request is one of those that are known, with what it needs") {
   CHECK(std::holds_alternative<EndWanted>(of(R"({"request":"wait"})")));
   CHECK(std::get<StopWanted>(of(R"({"request":"stop","now":true})")).now);
   CHECK(std::get<StacksWanted>(of(R"({"request":"stacks","rank":3})")).rank == 3);
+  CHECK(std::get<SaveWanted>(of(R"({"request":"save","timeout_seconds":5})")).limit ==
+        std::chrono::seconds(5));
   CHECK(std::get<SignalWanted>(of(R"({"request":"signal","signal":10})")).signal == 10);
   for (const char* const bad :
        {"", "[]", "7", "{", R"({"request":7})", R"({"request":"x\u001b"})",
         R"({"request":"stacks"})", R"({"request":"stacks","rank":-1})", R"({"request":"signal"})",
+        R"({"request":"save"})", R"({"request":"save","timeout_seconds":99999999999})",
         R"({"request":"signal","signal":0})", R"({"request":"signal","signal":99})",
         R"({"request":"signal","signal":10,"rank":"x"})"}) {
     INFO(bad);

@@ -37,6 +37,8 @@ TEST_CASE("a command may have a job, and options before and behind it") {
   CHECK(parsed({"events", "train7", "--follow"}).job == "train7");
   CHECK(parsed({"stacks", "--rank=3"}).rank == 3);
   CHECK(parsed({"stop", "--now"}).now);
+  CHECK(parsed({"save"}).timeout == std::chrono::minutes(10));
+  CHECK(parsed({"save", "train7", "--timeout=2m"}).timeout == std::chrono::minutes(2));
 }
 
 TEST_CASE("a signal is a name with or without SIG, or a number") {
@@ -72,5 +74,6 @@ TEST_CASE("what is wrong is answered with what to type") {
   CHECK_THAT(refused({"signal"}), Contains("ddpctl signal USR1 [JOB]"));
   CHECK(refused({"signal", "USR3"}) == "ddpctl: unknown signal USR3; did you mean SIGUSR1?\n");
   CHECK_THAT(refused({"stacks", "--rank=x"}), Contains("must be a number"));
+  CHECK_THAT(refused({"save", "--timeout=0"}), Contains("--timeout"));
   CHECK_THAT(refused({"events", "--folow"}), Contains("did you mean --follow?"));
 }

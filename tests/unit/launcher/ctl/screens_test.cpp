@@ -33,6 +33,13 @@ TEST_CASE("a list has a line for each job") {
         "train7.77  running  1 min 2 s  1      1 of 3    1 of 2   2      python3 train.py\n");
 }
 
+TEST_CASE("what came of a save tells who has saved, and who does not when asked") {
+  CHECK(save_text(R"({"done":true,"workers":4,"others":0,"step":300,"took_seconds":0.1})") ==
+        "4 workers have saved, by step 300 (100 ms)\n");
+  CHECK(save_text(R"({"done":true,"workers":1,"others":3,"step":9,"took_seconds":62})") ==
+        "1 worker has saved, by step 9 (1 min 2 s)\n3 others do not save when asked\n");
+}
+
 TEST_CASE("an event is one line, whatever its texts have") {
   CHECK(event_text(R"({"number":3,"time":"T","event":"worker_ended","node":"a","round":2,"rank":1,
                        "signal":9,"core_dumped":false,"ran_for_seconds":1.5})") ==
