@@ -230,6 +230,10 @@ inline constexpr auto kFields<Leave> = std::tuple{
     field("hosts", &Leave::hosts),
 };
 template <>
+inline constexpr std::string_view kKind<AskRestart> = "ask_restart";
+template <>
+inline constexpr auto kFields<AskRestart> = std::tuple{};
+template <>
 inline constexpr std::string_view kKind<Checked> = "checked";
 template <>
 inline constexpr auto kFields<Checked> = std::tuple{

@@ -219,8 +219,11 @@ struct Checked {
   std::string text = {};  ///< why it failed: how the command ended, and what it printed last
   bool hosts = false;     ///< as Leave's, should it have failed
 };
+/// A person wants all workers of the job to be started anew, as after a change of their program.
+/// Nothing has failed, so it costs no restart.
+struct AskRestart {};
 using AgentMessage =
-    std::variant<Join, Started, WorkerFailed, WorkersDone, Stopped, Leave, Checked>;
+    std::variant<Join, Started, WorkerFailed, WorkersDone, Stopped, Leave, Checked, AskRestart>;
 
 // From the membership core to one agent
 // ------------------------------------------------------------------------

@@ -122,7 +122,8 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                [this](const SaveOutcome& outcome) {
                  local_.note(SaveEnded{outcome.workers, outcome.problem, outcome.took}, machine(),
                              start_.wall_time_of(Clock::now()));
-               }}}},
+               },
+               [this] { send(proto::AskRestart{}); }}}},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});

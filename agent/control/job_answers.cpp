@@ -62,6 +62,13 @@ void JobAnswers::answer(const JobRequest& request, pid_t asker, JobSocket::Reply
         events_.signalled(SIGTERM, {});
         if (wanted.now) events_.signalled(SIGTERM, kSecondSignal);
       },
+      [&](const RestartWanted&) {
+        if (machine_.state() != NodeState::running)
+          return reply(error_json("no round runs here now: there is nothing to restart"));
+        events_.notice(describe_asker(asker) + " asks for a restart of all workers");
+        reply("{\"done\":true}");
+        events_.restart();
+      },
       [&](const SaveWanted& wanted) {
         events_.notice(fmt::format("{} asks for a checkpoint", describe_asker(asker)));
         save(wanted.limit, [reply](const SaveOutcome& outcome) { reply(save_json(outcome)); });

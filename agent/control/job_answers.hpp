@@ -25,6 +25,7 @@ class JobAnswers {
     /// The job gets a signal that ends it on all nodes; `later`: than now, as far as it counts.
     std::function<void(int signal, std::chrono::nanoseconds later)> signalled;
     std::function<void(const SaveOutcome&)> saved;
+    std::function<void()> restart;  ///< of all workers of the job
   };
 
   /// All references are borrowed.

@@ -47,6 +47,7 @@ boost::system::result<JobRequest, std::string> parse_job_request(std::string_vie
   if (name == "status") return JobRequest(StatusWanted{});
   if (name == "events")
     return JobRequest(EventsWanted{number_in(json, "from"), flag_in(json, "follow")});
+  if (name == "restart") return JobRequest(RestartWanted{});
   if (name == "wait") return JobRequest(EndWanted{});
   if (name == "stop") return JobRequest(StopWanted{flag_in(json, "now")});
   if (name == "stacks") {

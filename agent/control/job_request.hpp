@@ -28,6 +28,8 @@ struct StacksWanted {
 struct SaveWanted {
   std::chrono::seconds limit{0};
 };
+/// Start all workers of the job anew.
+struct RestartWanted {};
 /// End the job.
 struct StopWanted {
   bool now = false;  ///< without a grace period
@@ -42,7 +44,7 @@ struct SignalWanted {
 inline constexpr std::chrono::hours kSaveLimitMax{24};
 
 using JobRequest = std::variant<StatusWanted, EventsWanted, EndWanted, StacksWanted, SaveWanted,
-                                StopWanted, SignalWanted>;
+                                RestartWanted, StopWanted, SignalWanted>;
 
 /// A frame's body, which any process of the user may have sent. Errors: what is wrong with it.
 boost::system::result<JobRequest, std::string> parse_job_request(std::string_view body);

@@ -225,6 +225,12 @@ void save(const CtlOptions& options, const Output& output) {
       seconds + kAnswerLimit)));
 }
 
+void restart(const CtlOptions& options) {
+  const JobSocketName job = job_of(options);
+  JobConnection connection = connect(job);
+  ask(connection, job, R"({"request":"restart"})");
+}
+
 void stop(const CtlOptions& options) {
   const JobSocketName job = job_of(options);
   JobConnection connection = connect(job);
@@ -259,6 +265,9 @@ int run_command(const CtlOptions& options, const Output& output) {
       break;
     case Command::save:
       save(options, output);
+      break;
+    case Command::restart:
+      restart(options);
       break;
     case Command::stop:
       stop(options);

@@ -32,6 +32,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"stacks", Command::stacks, "--rank"},
     {"signal", Command::signal, "--rank"},
     {"save", Command::save, "--timeout"},
+    {"restart", Command::restart, ""},
     {"stop", Command::stop, "--now"},
     {"wait", Command::wait, ""},
 });

@@ -12,7 +12,7 @@ namespace ddprun::ctl {
 
 inline constexpr int kExitRefused = 1;  ///< no such job, or it cannot do what it is asked for
 
-enum class Command { list, status, events, stacks, save, stop, signal, wait };
+enum class Command { list, status, events, stacks, save, restart, stop, signal, wait };
 
 struct CtlOptions {
   Command command = Command::list;

@@ -16,6 +16,7 @@ Looks into running ddprun jobs of this user on this machine.
   ddpctl stacks         what the threads of its workers are doing now
   ddpctl signal USR1    send a signal to its workers
   ddpctl save           have it write a checkpoint and go on
+  ddpctl restart        start all of its workers anew
   ddpctl stop           end it, on all of its nodes
   ddpctl wait           wait until it has ended, with its exit code
 
@@ -79,6 +80,10 @@ inline ProgramText ctl_text() {
                        "Have its workers on this machine write a checkpoint and go on, and wait "
                        "until they have. For programs that look whether they are asked to: train, "
                        "and those of docs/progress.md"},
+                      {"restart [JOB]",
+                       "Start all workers of the job anew, on all of its nodes, as after a change "
+                       "of their program. It costs none of --max-restarts. Workers that look at "
+                       "the reason of their stop signal may save first"},
                       {"stop [JOB]", "End it, on all of its nodes. Workers get SIGTERM first"},
                       {"wait [JOB]", "Wait until it has ended. The exit code is the job's"}}},
            {.title = "Exit status",
@@ -94,6 +99,7 @@ inline ProgramText ctl_text() {
                    {"stacks", "what the threads of its workers are doing"},
                    {"signal", "send a signal to its workers"},
                    {"save", "have it write a checkpoint and go on"},
+                   {"restart", "start all of its workers anew"},
                    {"stop", "end it"},
                    {"wait", "wait until it has ended"}}};
 }

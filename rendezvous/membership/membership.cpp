@@ -19,7 +19,7 @@ std::string_view to_string(JobState state) {
 std::string_view to_string(EventKind kind) {
   static constexpr std::array<std::string_view, kEventKinds> kNames{
       "join",  "started", "worker_failed", "workers_done", "stopped",
-      "leave", "checked", "lost",          "deadline"};
+      "leave", "checked", "ask_restart",   "lost",         "deadline"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -83,17 +83,19 @@ constexpr Response kTable[kEventKinds][kJobStates] = {
     {does<&Forming::on_checked>("form if complete, or refuse the node"),  // checked
      does<&Running::on_checked>("as a join, or refuse the node"),
      does<&Stopping::on_checked>("wait, or refuse the node"), kIgnored},
+    {kIgnored, does<&Running::on_ask_restart>("end the round, start all workers"),  // ask_restart
+     kIgnored, kIgnored},
     {does<&Forming::on_lost>("forget"), does<&Running::on_lost>("end the round"),  // lost
      does<&Stopping::on_lost>("count as stopped"), kIgnored},
     {does<&Forming::on_deadline>("form after last call, or give up"),  // deadline
      does<&Running::on_deadline>("grow"), kIgnored, kIgnored},
 };
 
-static_assert(
-    std::is_same_v<proto::AgentMessage,
-                   std::variant<proto::Join, proto::Started, proto::WorkerFailed,
-                                proto::WorkersDone, proto::Stopped, proto::Leave, proto::Checked>>,
-    "EventKind begins in the order of the messages");
+static_assert(std::is_same_v<
+                  proto::AgentMessage,
+                  std::variant<proto::Join, proto::Started, proto::WorkerFailed, proto::WorkersDone,
+                               proto::Stopped, proto::Leave, proto::Checked, proto::AskRestart>>,
+              "EventKind begins in the order of the messages");
 
 const Response& response_to(JobState state, EventKind kind) {
   return kTable[static_cast<std::size_t>(kind)][static_cast<std::size_t>(state)];

@@ -69,10 +69,11 @@ enum class EventKind {
   stopped,
   leave,
   checked,
+  ask_restart,
   lost,
   deadline
 };
-inline constexpr int kEventKinds = 9;
+inline constexpr int kEventKinds = 10;
 
 std::string_view to_string(JobState state);
 std::string_view to_string(EventKind kind);

@@ -127,6 +127,23 @@ void Running::on_checked(JobFacts& job, const proto::Checked& checked, Context& 
   if (result.passed) grow_or_spare(job, context);
 }
 
+void Running::on_ask_restart(JobFacts& job, const proto::AskRestart&, Context& context) {
+  const Roster::Entry* const entry = job.roster.find(context.agent);
+  if (entry == nullptr) return;
+  if (job.roster.count(Phase::done) + job.roster.count(Phase::gone) > 0) {
+    // What they have done would be done again.
+    context.actions.send(
+        context.agent,
+        proto::Remark{"the workers are not restarted: those of another node have ended already"});
+    return;
+  }
+  stop_round(job, {.may_save = true, .replaces_all = true},
+             job.settings.max_nodes == 1
+                 ? std::string("a restart was asked for")
+                 : fmt::format("a restart was asked for on {}", job.roster.label(*entry)),
+             context);
+}
+
 void Running::on_lost(JobFacts& job, const AgentLost& lost, Context& context) {
   Roster& roster = job.roster;
   Roster::Entry* const entry = roster.find(context.agent);

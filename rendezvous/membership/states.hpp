@@ -63,6 +63,7 @@ struct Running {
   void on_workers_done(JobFacts& job, const proto::WorkersDone& done, Context& context);
   void on_leave(JobFacts& job, const proto::Leave& left, Context& context);
   void on_checked(JobFacts& job, const proto::Checked& checked, Context& context);
+  void on_ask_restart(JobFacts& job, const proto::AskRestart& asked, Context& context);
   void on_lost(JobFacts& job, const AgentLost& lost, Context& context);
   void on_deadline(JobFacts& job, const DeadlinePassed& passed, Context& context);
 
@@ -72,8 +73,9 @@ struct Running {
 
 /// The round's agents stop their workers.
 struct Stopping {
-  bool may_save = false;  ///< nothing has failed
-  bool final = false;     ///< no restart can follow
+  bool may_save = false;      ///< nothing has failed
+  bool replaces_all = false;  ///< no worker goes on in the next round
+  bool final = false;         ///< no restart can follow
   Judge judge = {};
   Clock::time_point failed_at = {};             ///< the first failure
   std::optional<proto::Leave> last_leave = {};  ///< of a node that went alone

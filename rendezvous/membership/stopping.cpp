@@ -66,7 +66,7 @@ proto::Stop Stopping::stop_for(const Member& member, const JobFacts& job) const 
   stop.reason = job.reason;
   stop.may_save = may_save;
   stop.final = final || ending.has_value() || member.leaving.has_value();
-  stop.keep = !stop.final;
+  stop.keep = !stop.final && !replaces_all;
   return stop;
 }
 

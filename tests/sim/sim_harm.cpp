@@ -77,6 +77,7 @@ void SimJob::harm_node(Agent& victim) {
       if (faults_.nodes_come && agents_.size() < kAgentsMost) add_newcomer();
       break;
     case 3:
+      if (faults_.restarts_asked && world_.one_in(2)) return ask_restart(victim);
       if (faults_.nodes_leave) leave(victim, SIGTERM);
       break;
     case 4:
@@ -205,6 +206,12 @@ void SimJob::leave(Agent& leaver, int signal) {
   world_.after(world_.up_to(3s), [&leaver, signal] {
     if (leaver.node->alive()) leaver.node->signal(signal);
   });
+}
+
+void SimJob::ask_restart(Agent& agent) {
+  harmed();
+  happened("restart asked for");
+  agent.node->ask_restart();
 }
 
 void SimJob::freeze(Agent& victim) {

@@ -178,6 +178,7 @@ class SimJob {
   void reboot(Agent& agent);
   void add_newcomer();
   void leave(Agent& leaver, int signal);
+  void ask_restart(Agent& agent);
   void freeze(Agent& victim);
   void put_to_sleep(Agent& victim);
   void cut(Agent& victim, Cut way, Duration lasts);

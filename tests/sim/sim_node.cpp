@@ -42,6 +42,10 @@ void SimNode::signal(int signal) {
   on(agent::JobSignal{signal, surroundings_.now().time_since_epoch()});
 }
 
+void SimNode::ask_restart() {
+  if (machine_.state() == agent::NodeState::running) surroundings_.send(proto::AskRestart{});
+}
+
 void SimNode::lose_peer() {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (!workers_[i].runs || world_.one_in(3)) continue;

@@ -48,6 +48,8 @@ class SimNode {
   void begin();
   void take(proto::MembershipMessage message);
   void signal(int signal);
+  /// As a person does with ddpctl.
+  void ask_restart();
   /// A peer of its workers has ended: some of them fail for that.
   void lose_peer();
   /// Its agent ends at once, without a word; its workers within so long.

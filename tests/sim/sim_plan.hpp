@@ -26,12 +26,13 @@ struct Faults {
   bool hosts_reboot = false;  ///< so do they, and come back with another boot id
   bool nodes_come = false;
   bool strangers_come =
-      false;                   ///< with another secret, --nnodes or other settings, or a rank twice
-  bool nodes_leave = false;    ///< by SIGTERM
-  bool cancelled = false;      ///< by SIGINT
-  bool agents_freeze = false;  ///< SIGSTOP; their workers run on
-  bool hosts_sleep = false;    ///< suspend to memory: nothing of them runs, clocks go on
-  bool clocks_differ = false;  ///< in speed, by as much as is allowed
+      false;                 ///< with another secret, --nnodes or other settings, or a rank twice
+  bool nodes_leave = false;  ///< by SIGTERM
+  bool cancelled = false;    ///< by SIGINT
+  bool restarts_asked = false;  ///< by people, for no fault of the job
+  bool agents_freeze = false;   ///< SIGSTOP; their workers run on
+  bool hosts_sleep = false;     ///< suspend to memory: nothing of them runs, clocks go on
+  bool clocks_differ = false;   ///< in speed, by as much as is allowed
   bool network_cut = false;
   bool connections_break =
       false;                      ///< by a reset in mid-stream, or half of them or all is forgotten

@@ -238,6 +238,19 @@ TEST_CASE("a program that does not save when asked is not disturbed") {
   job.end(128 + SIGTERM);
 }
 
+TEST_CASE("all workers are started anew when that is asked for, and it costs no restart") {
+  NamedJob job("echo up $DDPRUN_ROUND $TORCHELASTIC_RESTART_COUNT; while :; do sleep 0.05; done");
+  job.await("up 0 0");
+  CHECK(job.ctl({"restart", job.id()}).status == 0);
+  job.await("up 1 0");
+  CHECK_THAT(job.ctl({"status", job.id()}).out, Contains("; 0 of 0 restarts\n"));
+  CHECK(job.ctl({"restart", job.id()}).status == 0);
+  job.await("up 2 0");
+  job.ctl({"stop", job.id()});
+  CHECK_THAT(job.end(128 + SIGTERM), Contains(") asks for a restart of all workers") &&
+                                         Contains("a restart was asked for; "));
+}
+
 TEST_CASE("what is not there, or does not answer, is told in a line") {
   NamedJob job(kRunsOn);
   job.await("up");

@@ -75,6 +75,7 @@ TEST_CASE("a request is one of those that are known, with what it needs") {
   CHECK(std::holds_alternative<StatusWanted>(of("{}")));
   CHECK(std::holds_alternative<StatusWanted>(of(R"({"request":"status","more":1})")));
   CHECK(std::get<EventsWanted>(of(R"({"request":"events","from":7,"follow":true})")).from == 7);
+  CHECK(std::holds_alternative<RestartWanted>(of(R"({"request":"restart"})")));
   CHECK(std::holds_alternative<EndWanted>(of(R"({"request":"wait"})")));
   CHECK(std::get<StopWanted>(of(R"({"request":"stop","now":true})")).now);
   CHECK(std::get<StacksWanted>(of(R"({"request":"stacks","rank":3})")).rank == 3);

@@ -123,6 +123,7 @@ class ScriptedNode {
     note("send " + std::visit([](const auto& message) { return name(message); }, action.message));
     sent.push_back(action.message);
   }
+  static std::string name(const proto::AskRestart&) { return "ask_restart"; }
   static std::string name(const proto::Join&) { return "join"; }
   static std::string name(const proto::Started&) { return "started"; }
   static std::string name(const proto::WorkersDone&) { return "done"; }
