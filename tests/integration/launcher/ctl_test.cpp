@@ -195,7 +195,8 @@ TEST_CASE("workers write a checkpoint when they are asked to, and go on") {
     return err.find("SIGUSR2 asks for a checkpoint") != std::string::npos &&
            err.find("2 workers have saved") != err.rfind("2 workers have saved");
   }));
-  CHECK_THAT(job.ctl({"events", job.id()}).out, Contains("save_ended  workers=2 "));
+  CHECK_THAT(job.ctl({"events", job.id()}).out,
+             Contains("save_ended  took_seconds=") && Contains(" workers=2\n"));
   job.ctl({"stop", job.id()});
   CHECK_THAT(job.end(128 + SIGTERM), Contains(") asks for a checkpoint"));
 }

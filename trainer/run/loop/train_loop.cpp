@@ -85,6 +85,7 @@ bool TrainLoop::is_epoch_trained() const {
 }
 
 std::optional<int> TrainLoop::run() {
+  save_requested();  // from the first step on ddprun counts on it
   // What was due after the step at which the last round was left.
   if (parts_.is_handed_over) {
     if (!share()) return ending_.exit_code;

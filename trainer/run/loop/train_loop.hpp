@@ -112,6 +112,7 @@ class TrainLoop {
   bool is_sound(const Counters& counters);
   bool end_broken(const std::string& what, const std::string& advice, int reporter = 0);
   void offer_checkpoint(bool best, Time now);
+  /// The number of ddprun's request for a checkpoint; 0: there is none.
   std::uint32_t save_requested();
   void answer_save_request();
   std::string newest_checkpoint();
