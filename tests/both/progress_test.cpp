@@ -52,7 +52,7 @@ TEST_CASE("a run writes a checkpoint when ddpctl asks for one, and goes on") {
   INFO(saved.out + saved.err);
   CHECK(saved.status == 0);
   CHECK_THAT(saved.out, Contains("2 workers have saved, by step "));
-  CHECK(checkpoints() == before + 1);
+  CHECK(checkpoints() > before);
   CHECK(run({program("ddpctl"), "stop", id}).status == 0);
   const ChildResult ended = job.wait();
   INFO(ended.out + ended.err);
