@@ -3,10 +3,10 @@
 
 #include "proto/json_kinds.hpp"
 #include "proto/membership_messages.hpp"
+#include "proto/worker_failure_fields.hpp"
 
 namespace ddprun::proto {
 
-inline constexpr Limits kLocalRank = between(0, kWorkersPerNodeMax - 1);
 inline constexpr Limits kRankOrNone = between(-1, kWorldSizeMax - 1);
 inline constexpr Limits kRank = between(0, kWorldSizeMax - 1);
 inline constexpr Limits kWorldSize = between(1, kWorldSizeMax);
@@ -14,8 +14,6 @@ inline constexpr Limits kNodes = between(0, kNodesMax);
 inline constexpr Limits kLocalRanks{.most = static_cast<std::uint64_t>(kWorkersPerNodeMax) - 1,
                                     .count_max = static_cast<std::size_t>(kWorkersPerNodeMax)};
 inline constexpr Limits kWorkersOfNode = list(static_cast<std::size_t>(kWorkersPerNodeMax));
-inline constexpr Limits kLastLines = list(kLastLinesMax, kLineBytesMax);
-inline constexpr Limits kStackLines = list(kStackLinesMax, kLineBytesMax);
 
 // Workers
 // -------------------------------------------------------------------------
@@ -25,56 +23,6 @@ inline constexpr auto kFields<JobTime> = std::tuple{
     required("at_ns", &JobTime::at, kInstant),
     field("uncertainty_ns", &JobTime::uncertainty),
     field("clock", &JobTime::clock),
-};
-template <>
-inline constexpr auto kNames<EvidenceKind> =
-    std::to_array<std::string_view>({"not_started", "memory_kill", "fatal_signal", "hang",
-                                     "error_file", "exception_line", "own_exit", "late_exit"});
-static_assert(kNames<EvidenceKind>.size() == static_cast<int>(EvidenceKind::late_exit) + 1);
-
-template <>
-inline constexpr auto kFields<ExitStatus> = std::tuple{
-    field("by_signal", &ExitStatus::by_signal),
-    field("value", &ExitStatus::value),
-    field("core_dumped", &ExitStatus::core_dumped),
-};
-template <>
-inline constexpr auto kFields<ResourceUse> = std::tuple{
-    field("peak_memory_bytes", &ResourceUse::peak_memory_bytes),
-    field("cpu_time_ns", &ResourceUse::cpu_time),
-};
-template <>
-inline constexpr auto kFields<WorkerProgress> = std::tuple{
-    field("step", &WorkerProgress::step),
-    field("phase", &WorkerProgress::phase),
-};
-template <>
-inline constexpr auto kFields<Evidence> = std::tuple{
-    field("kind", &Evidence::kind),
-    field("at_ns", &Evidence::at, kInstant),
-    field("text", &Evidence::text, kText),
-    field("victim_phrase", &Evidence::victim_phrase, kText),
-    field("after_stop", &Evidence::after_stop),
-    field("timed_out", &Evidence::timed_out),
-    field("suspended", &Evidence::suspended),
-    field("all_silent", &Evidence::all_silent),
-    field("in_output", &Evidence::in_output),
-    field("uncertainty_ns", &Evidence::uncertainty),
-};
-template <>
-inline constexpr auto kFields<WorkerFailure> = std::tuple{
-    required("local_rank", &WorkerFailure::local_rank, kLocalRank),
-    field("pid", &WorkerFailure::pid),
-    field("exit", &WorkerFailure::exit),
-    field("ran_for_ns", &WorkerFailure::ran_for),
-    field("ended_at_ns", &WorkerFailure::ended_at, kInstant),
-    field("error", &WorkerFailure::error, kText),
-    field("last_lines", &WorkerFailure::last_lines, kLastLines),
-    field("evidence", &WorkerFailure::evidence),
-    field("stopped_by_us", &WorkerFailure::stopped_by_us),
-    field("progress", &WorkerFailure::progress),
-    field("stacks", &WorkerFailure::stacks, kStackLines),
-    field("used", &WorkerFailure::used),
 };
 template <>
 inline constexpr auto kFields<RunningWorker> = std::tuple{
