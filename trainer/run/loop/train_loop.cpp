@@ -57,6 +57,7 @@ PeakMemory memory_so_far(const TrainParts& parts, const TrainingStep& step) {
 TrainLoop::TrainLoop(TrainParts parts)
     : parts_(parts),
       score_(score_of(parts.graph.target(), parts.options.checkpoints.best_by)),
+      save_requests_(progress_, parts.keeper, parts.options.checkpoints.every),
       step_(make_training_step({.options = parts.options,
                                 .plan = parts.plan,
                                 .preparation = parts.preparation,
@@ -85,7 +86,6 @@ bool TrainLoop::is_epoch_trained() const {
 }
 
 std::optional<int> TrainLoop::run() {
-  save_requested();  // from the first step on ddprun counts on it
   // What was due after the step at which the last round was left.
   if (parts_.is_handed_over) {
     if (!share()) return ending_.exit_code;
@@ -179,7 +179,7 @@ bool TrainLoop::share() {
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
   if (parts_.keeper == nullptr) {
-    answer_save_request();
+    save_requests_.offered(state);
     const std::int64_t every = parts_.options.report.log_every;
     if (every > 0 && state.step % every == 0) state.interval = {.first_step = state.step};
     return true;
@@ -377,8 +377,7 @@ std::optional<int> TrainLoop::finish() {
   if (parts_.keeper == nullptr) return kExitSuccess;
   progress_.at(state.step, "last checkpoint");
   const bool written = parts_.keeper->finish(state, parts_.learner, best, is_news);
-  if (const std::uint32_t request = save_requested(); request != 0 && written)
-    progress_.saved(request);
+  save_requests_.offered(state);
   outcome.checkpoint = parts_.keeper->newest();
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
   if (state.step > first_step_) {
@@ -393,27 +392,9 @@ std::optional<int> TrainLoop::finish() {
 
 void TrainLoop::offer_checkpoint(bool best, Time now) {
   progress_.at(parts_.state.step, "checkpoint");
-  const std::uint32_t request = save_requested();
-  const bool is_new = request != 0 && request != saving_;
-  broken_ = parts_.keeper->offer(parts_.state, parts_.learner, best, now, is_new);
+  broken_ = parts_.keeper->offer(parts_.state, parts_.learner, best, now, save_requests_.are_new());
   mine_.weights.is_broken = !broken_.empty();
-  if (is_new && parts_.keeper->has_taken(parts_.state)) saving_ = request;
-  answer_save_request();
-}
-
-/// Where no checkpoints are written, ddprun is not to count on this worker.
-std::uint32_t TrainLoop::save_requested() {
-  return parts_.options.checkpoints.every.kind == CheckpointEvery::Kind::off
-             ? 0
-             : progress_.save_requested();
-}
-
-/// Rank 0 once its checkpoint is on disk; the others have nothing to write.
-void TrainLoop::answer_save_request() {
-  const std::uint32_t request = save_requested();
-  if (request == 0) return;
-  if (parts_.keeper == nullptr || (request == saving_ && parts_.keeper->is_written()))
-    progress_.saved(request);
+  save_requests_.offered(parts_.state);
 }
 
 }  // namespace ddprun::trainer

@@ -20,6 +20,7 @@
 #include "trainer/run/loop/progress.hpp"
 #include "trainer/run/loop/rank_weights.hpp"
 #include "trainer/run/loop/resume_point.hpp"
+#include "trainer/run/loop/save_requests.hpp"
 #include "trainer/run/loop/training_step.hpp"
 #include "trainer/run/plan/plan.hpp"
 #include "trainer/run/report/report.hpp"
@@ -112,9 +113,6 @@ class TrainLoop {
   bool is_sound(const Counters& counters);
   bool end_broken(const std::string& what, const std::string& advice, int reporter = 0);
   void offer_checkpoint(bool best, Time now);
-  /// The number of ddprun's request for a checkpoint; 0: there is none.
-  std::uint32_t save_requested();
-  void answer_save_request();
   std::string newest_checkpoint();
   [[nodiscard]] std::string where_not_finite(const Counters& counters) const;
   [[nodiscard]] std::string advice(const char* look_at, bool was_updated) const;
@@ -125,6 +123,7 @@ class TrainLoop {
   TrainParts parts_;
   Score score_;
   Progress progress_;
+  SaveRequests save_requests_;
   std::unique_ptr<TrainingStep> step_;
   EpochSamples samples_;
   SampleReader test_samples_;
@@ -137,7 +136,6 @@ class TrainLoop {
   std::int64_t share_at_ = 0;    // step after which the ranks meet again
   std::int64_t first_step_ = 0;  // after so many it began
   std::string broken_;           // what rank 0 has found in the weights
-  std::uint32_t saving_ = 0;     // the request of ddprun that it writes a checkpoint for; 0: none
   Ending ending_;
   Pace pace_;
   Time began_;

@@ -5,7 +5,6 @@
 
 using namespace std::chrono_literals;
 using namespace ddprun;
-using Catch::Matchers::Contains;
 using proto::Finished;
 using rdzv::JobState;
 using test::nodes;
@@ -127,42 +126,6 @@ TEST_CASE("newcomers within the delay cost one restart of the workers") {
     job.join("d");
     job.pass(60s);
     CHECK(job.membership.state() == JobState::running);
-  }
-}
-
-TEST_CASE("a restart that is asked for starts all workers, and costs none") {
-  Script job(nodes(2, 3));
-  job.join("a");
-  job.say("a", proto::AskRestart{});  // no round is out
-  CHECK(job.membership.state() == JobState::forming);
-  job.join("b");
-  job.pass(30s);
-  REQUIRE(job.membership.state() == JobState::running);
-  job.say("stranger", proto::AskRestart{});
-  CHECK(job.membership.state() == JobState::running);
-  SECTION("of a round in which nobody is done") {
-    job.say("b", proto::AskRestart{});
-    for (const char* const agent : {"a", "b"}) {
-      CHECK(job.stop(agent).reason == "a restart was asked for on b");
-      CHECK(job.stop(agent).may_save);
-      CHECK_FALSE(job.stop(agent).keep);
-      CHECK_FALSE(job.stop(agent).final);
-    }
-    job.say("a", proto::AskRestart{});  // it is on its way
-    job.come_back("a");
-    job.come_back("b");
-    REQUIRE(job.membership.state() == JobState::running);
-    CHECK(job.round("a").number == 1);
-    CHECK(job.round("a").reason == "a restart was asked for on b");
-    CHECK(job.membership.restart_count() == 0);
-    job.fail("a", 0);
-    CHECK(job.stop("a").keep);  // as ever
-  }
-  SECTION("a node that is done would do its work again") {
-    job.done("b");
-    job.say("a", proto::AskRestart{});
-    CHECK(job.membership.state() == JobState::running);
-    CHECK_THAT(job.newest<proto::Remark>("a").text, Contains("have ended already"));
   }
 }
 
