@@ -160,6 +160,7 @@ struct ReportSettings {
   proto::ProgramFacts program;    ///< wherever it is printed
   bool wanted = false;            ///< it goes to a file here
   bool keep_error_files = false;  ///< the launcher copies the culprit's to a file of its own
+  std::string event_file;         ///< for the events of this node; empty: none
 };
 
 /// What all workers execute.

@@ -1,7 +1,9 @@
 #include "launcher/run_job.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include "agent/agent.hpp"
 #include "base/bounded_write.hpp"
 #include "base/printable.hpp"
+#include "base/unique_handle.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/options/enum_words.hpp"
 #include "launcher/plan/plan.hpp"
@@ -177,8 +180,20 @@ LaunchResult<void> empty_report(const std::string& path) {
                      "; give --report a file that you can write to");
 }
 
+/// Whether events can be written there; the file is made.
+LaunchResult<void> check_event_log(const std::string& path) {
+  if (path.empty()) return {};
+  const UniqueFd fd(
+      open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+  if (fd) return {};
+  return usage_error("--event-log: cannot write " + path + ": " + why_not_written(errno) +
+                     "; give --event-log a file that you can write to");
+}
+
 int plan_and_run(const LaunchOptions& options, const Environment& environment,
                  const Invocation& invocation, const NodePlan* node) {
+  if (const auto checked = check_event_log(options.report.event_log); !checked)
+    return fail(checked.error());
   auto plan = make_plan(options, environment, machine_probes());
   if (!plan) return fail(plan.error());
   for (const std::string& warning : plan->warnings) warn(options.log_level, warning);

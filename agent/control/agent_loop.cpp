@@ -18,6 +18,7 @@
 #include "agent/terminal/terminal_size.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/overloaded.hpp"
+#include "base/printable.hpp"
 #include "base/signals.hpp"
 
 namespace ddprun::agent {
@@ -52,11 +53,19 @@ bool waits_for_terminal(const AgentConfig& config, const std::vector<WorkerRecor
 
 }  // namespace
 
+void LocalConnections::note(const NodeEvent& event, const NodeMachine& machine,
+                            EventLog::Time now) {
+  events.note(event, machine, now);
+  if (socket) socket->on_event();
+  if (event_file) event_file->follow(events);
+}
+
 void LocalConnections::note(Happening what, const NodeMachine& machine, EventLog::Time now) {
   std::optional<proto::RoundNumber> round;
   if (machine.round() != nullptr) round = machine.round()->round.number;
   events.add(std::move(what), round, now);
   if (socket) socket->on_event();
+  if (event_file) event_file->follow(events);
 }
 
 NodeDriver::NodeDriver(asio::io_context& context, const AgentConfig& config,
@@ -94,8 +103,7 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       node_(
           context_, config,
           [this](const NodeEvent& event) {
-            local_.events.note(event, machine(), start_.wall_time_of(Clock::now()));
-            if (local_.socket) local_.socket->on_event();
+            local_.note(event, machine(), start_.wall_time_of(Clock::now()));
           },
           [this](NodeAction& action) { obey(action); },
           [this] {
@@ -205,6 +213,15 @@ const AgentResult& Agent::run() {
     local_.socket.emplace(std::move(*socket));
   } else {
     spdlog::info("no job socket: {}", socket.error().message());
+  }
+  if (!config_.report.event_file.empty()) {
+    auto file = EventFile::open(config_.report.event_file, config_.node.name);
+    if (file) {
+      local_.event_file.emplace(std::move(*file));
+    } else {
+      output_.notice(fmt::format("warning: no events are written to {}: {}",
+                                 config_.report.event_file, file.error().message()));
+    }
   }
   watches_.start();
   launch_.begin();
@@ -329,6 +346,13 @@ void Agent::resume(const ResumeJob& action) {
 
 void Agent::linger(int exit_code) {
   if (local_.socket) local_.socket->on_job_end(exit_code);
+  if (local_.event_file) {
+    const std::uint64_t lost = local_.event_file->finish(Clock::now() + JobOutput::kWriteLimit);
+    if (lost > 0)
+      std::fprintf(stderr, "ddprun: warning: %llu bytes of events were not written to %s\n",
+                   static_cast<unsigned long long>(lost),
+                   printable(config_.report.event_file).c_str());
+  }
   if (nodes_ != nullptr) nodes_->linger();
 }
 

@@ -20,6 +20,7 @@
 #include "agent/control/chaos_strikes.hpp"
 #include "agent/control/descendants.hpp"
 #include "agent/control/elastic_workers.hpp"
+#include "agent/control/event_file.hpp"
 #include "agent/control/job_answers.hpp"
 #include "agent/control/job_output.hpp"
 #include "agent/control/job_signals.hpp"
@@ -68,13 +69,16 @@ struct RoundHandles {
 struct LocalConnections {
   /// Empty: there is none.
   [[nodiscard]] std::string socket_name() const { return socket ? socket->name() : ""; }
+  /// The machine is about to handle it.
+  void note(const NodeEvent& event, const NodeMachine& machine, EventLog::Time now);
   /// Something has happened that is no event of the machine.
   void note(Happening what, const NodeMachine& machine, EventLog::Time now);
 
   ElasticWorkers workers;
   JobAnswers answers;
   EventLog events = {};
-  std::optional<JobSocket> socket = std::nullopt;  ///< none: the system has refused it
+  std::optional<EventFile> event_file = std::nullopt;  ///< none: none is wanted
+  std::optional<JobSocket> socket = std::nullopt;      ///< none: the system has refused it
 };
 
 /// Gives the node's machine its events one after the other, and its actions to the shell.

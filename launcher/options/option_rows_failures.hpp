@@ -128,6 +128,19 @@ inline constexpr std::array kFailureRows = {
         .example = "ddprun --report=report.json --nproc-per-node=2 train.py",
     },
     OptionRow{
+        .name = "event-log",
+        .type = ValueType::text,
+        .group = OptionGroup::failures,
+        .placeholder = "FILE",
+        .help = "Append what happens to the job on this node to FILE: a line of JSON per event",
+        .more =
+            "The lines are those of `ddpctl events --json`: rounds, starts and ends of workers, "
+            "restarts, signals. If FILE can't be made, nothing is started; a disk that is full or "
+            "slow later does not disturb the job, and what is lost is counted. In a folder that "
+            "nodes share give each its own file.",
+        .example = "ddprun --event-log=events.jsonl --nproc-per-node=2 train.py",
+    },
+    OptionRow{
         .name = "chaos",
         .type = ValueType::text,
         .group = OptionGroup::failures,

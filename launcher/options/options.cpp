@@ -212,6 +212,9 @@ LaunchResult<void> take_report(const ParsedCommandLine& parsed, ReportOptions& r
   if (parsed.given("report") && report.file.empty())
     return usage_error(parsed.spelling("report") + ": expected a file");
   if (report.file == "-") report.file = "/dev/stdout";
+  report.event_log = parsed.text("event-log");
+  if (parsed.given("event-log") && report.event_log.empty())
+    return usage_error(parsed.spelling("event-log") + ": expected a file");
   return {};
 }
 

@@ -145,7 +145,8 @@ struct FailuresOptions {
 };
 
 struct ReportOptions {
-  std::string file;  ///< empty: not given
+  std::string file;       ///< empty: not given
+  std::string event_log;  ///< empty: not given
   ExitCodeRule exit_code_rule = ExitCodeRule::first;
 };
 

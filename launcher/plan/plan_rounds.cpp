@@ -67,6 +67,7 @@ void plan_rounds(const LaunchOptions& options, const Environment& environment, L
 void plan_end_of_job(const LaunchOptions& options, const Environment& environment,
                      LaunchPlan& plan) {
   plan.report.file = options.report.file;
+  plan.agent.report.event_file = options.report.event_log;
   plan.report.exit_code_rule = options.report.exit_code_rule;
   plan.report.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
   plan.agent.report.keep_error_files = !plan.report.error_file.empty();

@@ -3,6 +3,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstddef>
@@ -146,6 +147,36 @@ TEST_CASE("events are followed until the job has ended, whose exit code `wait` h
                              Contains("job_ended  outcome=failed"));
   CHECK(waiter.wait().status == 7);
   job.end(7);
+}
+
+TEST_CASE("events go to a file as well, behind what it has") {
+  const test::TempDir folder;
+  const std::string file = (folder / "events.jsonl").string();
+  std::ofstream(file) << "before\n";
+  NamedJob job("exit $RANK", {"--event-log=" + file, "--max-restarts=1"});
+  job.end(1);
+  std::ifstream events(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(events, line);) lines.push_back(line);
+  REQUIRE(lines.size() > 6);
+  CHECK(lines[0] == "before");
+  CHECK_THAT(lines[1], Contains(R"({"number":1,)") && Contains(R"("event":"round_began")"));
+  CHECK_THAT(lines.back(), Contains(R"("event":"job_ended")") && Contains(R"("outcome":"failed")"));
+  const auto has = [&](const std::string& event) {
+    return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find("\"event\":\"" + event + "\"") != std::string::npos;
+    });
+  };
+  CHECK(has("round_began") == 2);
+  CHECK(has("worker_began") == 4);
+  CHECK(has("worker_ended") == 4);
+}
+
+TEST_CASE("a file for events that cannot be made starts nothing; a full disk disturbs no job") {
+  NamedJob refused("echo up", {"--event-log=/nowhere/events.jsonl"});
+  CHECK_THAT(refused.end(2), Contains("--event-log: cannot write /nowhere/events.jsonl: "));
+  NamedJob job("echo up", {"--event-log=/dev/full"});
+  CHECK_THAT(job.end(0), Contains(" bytes of events were not written to /dev/full"));
 }
 
 TEST_CASE("workers get a signal, all of them or one") {
