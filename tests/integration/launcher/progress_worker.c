@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     ddprun_progress_close(&progress);
     return 0;
   }
-  if (sizeof(struct ddprun_progress_page) != 64) return 13;
+  if (sizeof(struct ddprun_progress_page) != 128) return 13;
   if (ddprun_progress_open(&progress) != 0) return 14;
   for (step = 0; step < 3; ++step) {
     ddprun_progress_update(&progress, step, NULL);
