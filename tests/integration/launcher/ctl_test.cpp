@@ -172,7 +172,7 @@ TEST_CASE("events go to a file as well, behind what it has") {
   CHECK(has("worker_ended") == 4);
 }
 
-TEST_CASE("a file for events that cannot be made starts nothing; a full disk disturbs no job") {
+TEST_CASE("a file for events that cannot be made starts nothing, and a full disk disturbs no job") {
   NamedJob refused("echo up", {"--event-log=/nowhere/events.jsonl"});
   CHECK_THAT(refused.end(2), Contains("--event-log: cannot write /nowhere/events.jsonl: "));
   NamedJob job("echo up", {"--event-log=/dev/full"});
