@@ -1,9 +1,7 @@
 #include "launcher/run_job.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,8 +11,8 @@
 
 #include "agent/agent.hpp"
 #include "base/bounded_write.hpp"
+#include "base/open_file.hpp"
 #include "base/printable.hpp"
-#include "base/unique_handle.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/options/enum_words.hpp"
 #include "launcher/plan/plan.hpp"
@@ -183,11 +181,10 @@ LaunchResult<void> empty_report(const std::string& path) {
 /// Whether events can be written there; the file is made.
 LaunchResult<void> check_event_log(const std::string& path) {
   if (path.empty()) return {};
-  const UniqueFd fd(
-      open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+  const auto fd = open_named_file(path, O_WRONLY | O_APPEND | O_CREAT, 0666);
   if (fd) return {};
-  return usage_error("--event-log: cannot write " + path + ": " + why_not_written(errno) +
-                     "; give --event-log a file that you can write to");
+  return usage_error("--event-log: cannot write " + path + ": " + fd.error().message() +
+                     "; give --event-log a regular file that you can write to");
 }
 
 int plan_and_run(const LaunchOptions& options, const Environment& environment,

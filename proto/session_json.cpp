@@ -59,6 +59,7 @@ inline constexpr auto kFields<Welcome> = std::tuple{
     field("clock", &Welcome::clock),
     field("direct", &Welcome::direct),
     field("in_agent", &Welcome::in_agent),
+    field("restarts", &Welcome::restarts),
 };
 template <>
 inline constexpr std::string_view kKind<Alive> = "alive";

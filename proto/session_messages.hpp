@@ -98,6 +98,7 @@ struct Welcome {
   /// they end or refuse one.
   bool direct = false;
   bool in_agent = false;  ///< an agent of the job runs the service, which ends with it
+  bool restarts = false;  ///< it knows AskRestart
 };
 /// Answers a KeepAlive: with the four times the agent learns job time.
 struct Alive {

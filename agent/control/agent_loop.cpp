@@ -131,7 +131,11 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                  local_.note(SaveEnded{outcome.workers, outcome.problem, outcome.took}, machine(),
                              start_.wall_time_of(Clock::now()));
                },
-               [this] { send(proto::AskRestart{}); }}}},
+               [this] {
+                 const bool can_ask = membership_->can_ask_restart();
+                 if (can_ask) send(proto::AskRestart{});
+                 return can_ask;
+               }}}},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});

@@ -1,18 +1,52 @@
 #include "agent/control/event_file.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "agent/events/event_json.hpp"
+#include "base/open_file.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
+namespace {
+
+/// What the disk refuses is lost.
+class AppendedFile final : public ByteOutput {
+ public:
+  explicit AppendedFile(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  Taken take(std::string_view bytes) override {
+    ssize_t count = 0;
+    do {
+      count = write(fd_.get(), bytes.data(), bytes.size());
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) return {.lost = bytes.size()};
+    return {.written = static_cast<std::size_t>(count)};
+  }
+  void wait() override {}
+
+ private:
+  const UniqueFd fd_;
+};
+
+}  // namespace
 
 Result<EventFile> EventFile::open(const std::string& path, std::string node) {
-  auto file = LogFile::open(path, RotationSettings{});
-  if (!file) return file.error();
-  return EventFile(std::move(*file), std::move(node));
+  auto fd = open_named_file(path, O_WRONLY | O_APPEND | O_CREAT, 0666);
+  if (!fd) return fd.error();
+  return EventFile(std::make_shared<AppendedFile>(std::move(*fd)), std::move(node));
 }
+
+EventFile::EventFile(std::shared_ptr<ByteOutput> file, std::string node)
+    : file_(std::move(file)),
+      node_(std::move(node)),
+      writer_(std::make_unique<LogWriter>(
+          LogWriterSettings{.kind = LogWriterSettings::Kind::files, .policy = LogPolicy::drop})) {}
 
 void EventFile::follow(const EventLog& log) {
   // The log keeps what has to wait a moment; what waits for longer is written to be counted as

@@ -7,15 +7,16 @@
 #include <string>
 
 #include "agent/events/event_log.hpp"
-#include "agent/streams/log_file.hpp"
 #include "agent/streams/log_writer.hpp"
+#include "base/byte_output.hpp"
 #include "base/result.hpp"
 
 namespace ddprun::agent {
 
 class EventFile {
  public:
-  /// Opens for appending. `node`: the name of this one. Errors: the system's.
+  /// Opens a regular file for appending, and makes it where there is none. `node`: the name of this
+  /// one. Errors: as open_named_file's.
   static Result<EventFile> open(const std::string& path, std::string node);
 
   /// What has happened since the last call. Never waits for the disk: a thread does, and what comes
@@ -25,14 +26,12 @@ class EventFile {
   std::uint64_t finish(std::chrono::steady_clock::time_point deadline);
 
  private:
-  EventFile(std::shared_ptr<LogFile> file, std::string node)
-      : file_(std::move(file)), node_(std::move(node)) {}
+  EventFile(std::shared_ptr<ByteOutput> file, std::string node);
 
-  std::shared_ptr<LogFile> file_;
+  std::shared_ptr<ByteOutput> file_;
   std::string node_;
   std::uint64_t next_event_ = 1;
-  std::unique_ptr<LogWriter> writer_ = std::make_unique<LogWriter>(
-      LogWriterSettings{.kind = LogWriterSettings::Kind::files, .policy = LogPolicy::drop});
+  std::unique_ptr<LogWriter> writer_;
 };
 
 }  // namespace ddprun::agent

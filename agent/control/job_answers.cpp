@@ -28,6 +28,9 @@ std::string stacks_json(const std::vector<std::string>& lines) {
   return json + "]}";
 }
 
+/// As ddpctl's own.
+constexpr std::chrono::minutes kSignalLimit{10};
+
 std::string save_json(const SaveOutcome& outcome) {
   if (!outcome.problem.empty()) return error_json(outcome.problem);
   return fmt::format(R"({{"done":true,"workers":{},"others":{},"step":{},"took_seconds":{:.3f}}})",
@@ -65,9 +68,12 @@ void JobAnswers::answer(const JobRequest& request, pid_t asker, JobSocket::Reply
       [&](const RestartWanted&) {
         if (machine_.state() != NodeState::running)
           return reply(error_json("no round runs here now: there is nothing to restart"));
+        if (!events_.restart())
+          return reply(
+              error_json("the rendezvous (rdzvd) of this job is older than its ddprun, and "
+                         "knows no restart that is asked for"));
         events_.notice(describe_asker(asker) + " asks for a restart of all workers");
         reply("{\"done\":true}");
-        events_.restart();
       },
       [&](const SaveWanted& wanted) {
         events_.notice(fmt::format("{} asks for a checkpoint", describe_asker(asker)));
@@ -116,8 +122,15 @@ void JobAnswers::save(std::chrono::seconds limit, const SaveRequests::Done& done
 }
 
 void JobAnswers::save_for_signal() {
-  if (saves_.any_saves()) events_.notice("SIGUSR2 asks for a checkpoint");
-  save(kSaveLimitMax, [](const SaveOutcome&) {});
+  if (by_signal_ != BySignal::none) {
+    by_signal_ = BySignal::asked_again;
+    return;
+  }
+  events_.notice("SIGUSR2 asks for a checkpoint");
+  by_signal_ = BySignal::asked;
+  save(kSignalLimit, [this](const SaveOutcome&) {
+    if (std::exchange(by_signal_, BySignal::none) == BySignal::asked_again) save_for_signal();
+  });
 }
 
 void JobAnswers::stop() {

@@ -25,7 +25,9 @@ class JobAnswers {
     /// The job gets a signal that ends it on all nodes; `later`: than now, as far as it counts.
     std::function<void(int signal, std::chrono::nanoseconds later)> signalled;
     std::function<void(const SaveOutcome&)> saved;
-    std::function<void()> restart;  ///< of all workers of the job
+    /// All workers of the job are started anew. False: its rendezvous is too old to be asked for
+    /// it.
+    std::function<bool()> restart;
   };
 
   /// All references are borrowed.
@@ -34,7 +36,7 @@ class JobAnswers {
 
   void answer(const JobRequest& request, pid_t asker, JobSocket::Reply reply);
 
-  /// SIGUSR2: as a request to save without a limit that a person would notice.
+  /// SIGUSR2. One that comes while another one is being met is met after it.
   void save_for_signal();
 
   /// The workers are to leave their round. No helper program is left.
@@ -57,6 +59,7 @@ class JobAnswers {
   const Clock::time_point started_ = Clock::now();
   StackTaker stacks_;
   SaveRequests saves_;
+  enum class BySignal { none, asked, asked_again } by_signal_ = BySignal::none;
   JobSocket::Reply waits_for_stacks_;  // empty: nobody does
 };
 

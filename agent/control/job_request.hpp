@@ -41,7 +41,7 @@ struct SignalWanted {
 };
 
 /// The longest time for a save.
-inline constexpr std::chrono::hours kSaveLimitMax{24};
+inline constexpr std::chrono::hours kSaveLimitMax{1};
 
 using JobRequest = std::variant<StatusWanted, EventsWanted, EndWanted, StacksWanted, SaveWanted,
                                 RestartWanted, StopWanted, SignalWanted>;

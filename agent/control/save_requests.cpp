@@ -14,10 +14,19 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{20};
+using namespace std::chrono_literals;
 
-const WorkerRecord& worker_of(const NodeMachine& machine, int local_rank) {
-  return machine.workers()[static_cast<std::size_t>(local_rank)];
+// Most programs save at their next step; a large checkpoint takes minutes.
+constexpr auto kLookEvery = 20ms;
+constexpr auto kLookLessOftenAfter = 2s;
+constexpr auto kLookEveryLater = 250ms;
+
+bool has_done_its_work(const WorkerRecord& worker) {
+  return worker.exit && !worker.exit->by_signal && worker.exit->value == 0;
+}
+
+std::string had(const std::vector<int>& local_ranks, const char* one, const char* more) {
+  return local_ranks.size() == 1 ? one : more;
 }
 
 }  // namespace
@@ -33,15 +42,12 @@ SaveRequests::SaveRequests(boost::asio::io_context& context, const AgentConfig& 
                            const NodeMachine& machine)
     : config_(config), machine_(machine), timer_(context) {}
 
-bool SaveRequests::any_saves() const {
-  if (machine_.state() != NodeState::running) return false;
-  for (int i = 0; i < static_cast<int>(machine_.workers().size()); ++i) {
-    const WorkerRecord& worker = worker_of(machine_, i);
-    if (!worker.running()) continue;
-    const auto page = read_progress_page(progress_file(config_, worker.start, i)).page;
-    if (page && page->saved) return true;
-  }
-  return false;
+std::optional<ProgressPage> SaveRequests::page_of(int local_rank) const {
+  return read_progress_page(file_of(local_rank)).page;
+}
+
+std::string SaveRequests::file_of(int local_rank) const {
+  return progress_file(config_, worker(local_rank).start, local_rank);
 }
 
 void SaveRequests::ask(std::chrono::nanoseconds limit, Done done) {
@@ -57,16 +63,14 @@ void SaveRequests::ask(std::chrono::nanoseconds limit, Done done) {
     return request.done(request.outcome);
   }
   for (int i = 0; i < static_cast<int>(machine_.workers().size()); ++i) {
-    const WorkerRecord& worker = worker_of(machine_, i);
-    if (!worker.running()) continue;
-    const std::string file = progress_file(config_, worker.start, i);
-    const auto page = read_progress_page(file).page;
-    if (!page || !page->saved) {
+    if (!worker(i).running()) continue;
+    const auto page = page_of(i);
+    if (page && page->saved) {
+      write_save_request(file_of(i), request.number);
+      request.waits_for.push_back(i);
+    } else {
       ++request.outcome.others;
-      continue;
     }
-    write_save_request(file, request.number);
-    request.waits_for.push_back(i);
   }
   if (request.waits_for.empty()) {
     request.outcome.problem =
@@ -80,61 +84,74 @@ void SaveRequests::ask(std::chrono::nanoseconds limit, Done done) {
 }
 
 void SaveRequests::look_later() {
-  timer_.expires_after(kLookEvery);
+  const auto oldest = Clock::now() - requests_.front().asked_at;
+  timer_.expires_after(oldest < kLookLessOftenAfter ? Clock::duration(kLookEvery)
+                                                    : Clock::duration(kLookEveryLater));
   timer_.async_wait([this](ErrorCode ec) {
-    if (!ec) look();
+    if (ec) return;
+    look();
+    if (!requests_.empty()) look_later();
   });
 }
 
+/// Those of which all is known are told last: who hears it may ask again.
 void SaveRequests::look() {
   const Clock::time_point now = Clock::now();
-  for (auto request = requests_.begin(); request != requests_.end();) {
-    if (!look(*request, now)) {
-      ++request;
-      continue;
-    }
-    const Request ended = std::move(*request);
-    request = requests_.erase(request);
-    ended.done(ended.outcome);
+  std::vector<std::optional<ProgressPage>> pages;
+  for (int i = 0; i < static_cast<int>(machine_.workers().size()); ++i) pages.push_back(page_of(i));
+  std::list<Request> ended;
+  for (auto next = requests_.begin(); next != requests_.end();) {
+    const auto request = next++;
+    if (look(*request, pages, now)) ended.splice(ended.end(), requests_, request);
   }
-  if (!requests_.empty()) look_later();
+  for (const Request& request : ended) request.done(request.outcome);
 }
 
-bool SaveRequests::look(Request& request, Clock::time_point now) const {
+bool SaveRequests::look(Request& request, const std::vector<std::optional<ProgressPage>>& pages,
+                        Clock::time_point now) const {
   SaveOutcome& outcome = request.outcome;
-  std::vector<int> ended;
+  std::vector<int> failed;
   std::erase_if(request.waits_for, [&](int i) {
-    const WorkerRecord& worker = worker_of(machine_, i);
-    const auto page = read_progress_page(progress_file(config_, worker.start, i)).page;
+    const auto& page = pages[static_cast<std::size_t>(i)];
     if (page && page->saved.value_or(0) >= request.number) {
       outcome.step = outcome.workers == 0 ? page->step : std::min(outcome.step, page->step);
       ++outcome.workers;
       return true;
     }
-    if (!worker.running()) ended.push_back(i);
-    return !worker.running();
+    if (worker(i).running()) return false;
+    if (has_done_its_work(worker(i))) {
+      ++outcome.others;
+    } else {
+      failed.push_back(i);
+    }
+    return true;
   });
   outcome.took = now - request.asked_at;
-  if (!ended.empty()) {
-    outcome.problem = names_of(ended) + " ended before it had saved";
-    return true;
+  const std::vector<int>& left = request.waits_for;
+  if (!failed.empty()) {
+    outcome.problem = fmt::format("{} ended before it had saved", names_of(failed));
+  } else if (left.empty() && outcome.workers == 0) {
+    outcome.problem = "all workers ended before they had saved";
+  } else if (!left.empty() && now >= request.deadline) {
+    outcome.problem =
+        fmt::format("{} {} not saved within {}; it stays asked for", names_of(left),
+                    had(left, "has", "have"), describe(request.deadline - request.asked_at));
   }
-  if (!request.waits_for.empty() && now >= request.deadline)
-    outcome.problem = fmt::format(
-        "{} not saved within {}; what was asked for stays asked for",
-        names_of(request.waits_for) + (request.waits_for.size() == 1 ? " has" : " have"),
-        describe(request.deadline - request.asked_at));
-  return request.waits_for.empty() || !outcome.problem.empty();
+  return left.empty() || !outcome.problem.empty();
 }
 
 void SaveRequests::stop() {
   timer_.cancel();
+  look();
   for (Request& request : std::exchange(requests_, {})) {
-    request.outcome.problem = fmt::format(
-        "the workers were told to end before {} saved",
-        names_of(request.waits_for) + (request.waits_for.size() == 1 ? " had" : " had"));
+    request.outcome.problem =
+        fmt::format("the round ended before {} had saved", names_of(request.waits_for));
     request.done(request.outcome);
   }
+}
+
+const WorkerRecord& SaveRequests::worker(int local_rank) const {
+  return machine_.workers()[static_cast<std::size_t>(local_rank)];
 }
 
 /// `rank 3`, `ranks 3, 5`
@@ -142,7 +159,7 @@ std::string SaveRequests::names_of(const std::vector<int>& local_ranks) const {
   std::vector<int> ranks;
   const int first = machine_.round()->round.first_rank;
   for (const int i : local_ranks) ranks.push_back(first + i);
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  return fmt::format("{} {}", had(ranks, "rank", "ranks"), fmt::join(ranks, ", "));
 }
 
 }  // namespace ddprun::agent

@@ -15,6 +15,7 @@
 
 #include "agent/config.hpp"
 #include "agent/node/node_machine.hpp"
+#include "agent/progress/progress_page.hpp"
 
 namespace ddprun::agent {
 
@@ -22,7 +23,7 @@ namespace ddprun::agent {
 struct SaveOutcome {
   std::string problem;     ///< empty: all workers that save when asked have done so
   int workers = 0;         ///< that have saved
-  int others = 0;          ///< that do not say that they save when asked
+  int others = 0;          ///< that do not say that they save when asked, or ended with exit code 0
   std::uint64_t step = 0;  ///< the lowest one at which a worker was seen that had saved
   std::chrono::nanoseconds took{0};
 };
@@ -38,11 +39,9 @@ class SaveRequests {
   SaveRequests(boost::asio::io_context& context, const AgentConfig& config,
                const NodeMachine& machine);
 
-  /// Whether any worker says that it saves when asked.
-  [[nodiscard]] bool any_saves() const;
   /// `done` is called once, at once or from the context, at the latest when `limit` is over.
   void ask(std::chrono::nanoseconds limit, Done done);
-  /// The workers are to leave their round: what they have not saved is not waited for.
+  /// The workers are to leave their round, or have: what they have not saved is not waited for.
   void stop();
 
  private:
@@ -58,7 +57,11 @@ class SaveRequests {
   void look();
   void look_later();
   /// Whether all is known of it.
-  bool look(Request& request, Clock::time_point now) const;
+  bool look(Request& request, const std::vector<std::optional<ProgressPage>>& pages,
+            Clock::time_point now) const;
+  [[nodiscard]] std::optional<ProgressPage> page_of(int local_rank) const;
+  [[nodiscard]] std::string file_of(int local_rank) const;
+  [[nodiscard]] const WorkerRecord& worker(int local_rank) const;
   [[nodiscard]] std::string names_of(const std::vector<int>& local_ranks) const;
 
   const AgentConfig& config_;

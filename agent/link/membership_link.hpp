@@ -22,6 +22,9 @@ class MembershipLink {
   /// What the core calls this agent.
   [[nodiscard]] virtual const proto::AgentId& own_id() const = 0;
 
+  /// Whether the core takes AskRestart: one in an older rdzvd does not.
+  [[nodiscard]] virtual bool can_ask_restart() const = 0;
+
   /// Messages arrive in this order and once each. Never fails: a link that has lost its connection
   /// sends later what the core has not taken.
   virtual void send(proto::AgentMessage message) = 0;
@@ -42,6 +45,7 @@ class LocalMembership final : public MembershipLink {
   LocalMembership(boost::asio::io_context& context, proto::JobSettings settings, Handler handler);
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return own_id_; }
+  [[nodiscard]] bool can_ask_restart() const override { return true; }
   void send(proto::AgentMessage message) override;
   void send(proto::AgentMessage message, rdzv::Clock::time_point) override {
     send(std::move(message));

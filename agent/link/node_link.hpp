@@ -66,6 +66,7 @@ class NodeLink final : public MembershipLink {
   void start(const ConnectionShares& shares);
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
+  [[nodiscard]] bool can_ask_restart() const override { return session_.can_ask_restart(); }
   void send(proto::AgentMessage message) override;
   void send(proto::AgentMessage message,
             std::chrono::steady_clock::time_point round_began) override {

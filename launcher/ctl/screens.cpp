@@ -177,7 +177,8 @@ std::string save_text(const std::string& answer) {
       fmt::format("{} worker{} saved, by step {} ({})\n", workers, workers == 1 ? " has" : "s have",
                   number_in(json, "step"), time_in(json, "took_seconds"));
   if (const std::int64_t others = number_in(json, "others"); others > 0)
-    text += fmt::format("{} other{} not save when asked\n", others, others == 1 ? " does" : "s do");
+    text += fmt::format("{} other{} not save when asked, or ended\n", others,
+                        others == 1 ? " does" : "s do");
   return text;
 }
 

@@ -136,7 +136,8 @@ inline constexpr std::array kFailureRows = {
         .more =
             "The lines are those of `ddpctl events --json`: rounds, starts and ends of workers, "
             "restarts, signals. If FILE can't be made, nothing is started; a disk that is full or "
-            "slow later does not disturb the job, and what is lost is counted. In a folder that "
+            "slow later does not disturb the job, and what is lost is counted. Not with --hosts. "
+            "In a folder that "
             "nodes share give each its own file.",
         .example = "ddprun --event-log=events.jsonl --nproc-per-node=2 train.py",
     },

@@ -52,6 +52,10 @@ std::vector<std::string> names_of(const std::vector<std::string>& environment) {
 
 LaunchResult<SshLaunch> make_ssh_launch(const LaunchOptions& options,
                                         const Environment& environment, const SshFacts& facts) {
+  if (!options.report.event_log.empty())
+    return usage_error(
+        "--event-log is not for --hosts: all hosts would write one file; there `ddpctl events "
+        "--follow --json` gives the same");
   SshLaunch launch;
   launch.warnings = options.warnings;
   launch.log_level = options.log_level;

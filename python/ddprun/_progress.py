@@ -94,9 +94,9 @@ def progress(step: int, phase: str = "") -> None:
 
 
 def progress_close() -> None:
-    """This worker is not watched any more; the next progress() lets it be watched again."""
+    """This worker is not watched any more, nor counted on to save; the next progress() changes that."""
     if _page.memory is not None:
-        _NUMBER.pack_into(_page.memory, _FLAGS_AT, _page.flags | _DO_NOT_WATCH)
+        _NUMBER.pack_into(_page.memory, _FLAGS_AT, _DO_NOT_WATCH)
 
 
 def stop_reason() -> Stop:

@@ -161,6 +161,7 @@ void AgentSession::hear(proto::Welcome& welcome, Context& context) {
   lease_.set_length(welcome.lease);
   direct_ = welcome.direct;
   in_agent_ = welcome.in_agent;
+  restarts_ = welcome.restarts;
   const bool same_clock = job_clock_.clock() == welcome.clock;
   job_clock_.reset(welcome.clock);  // a service that was started again may count otherwise
   job_clock_.add({asked_at, welcome.job_time, welcome.job_time, context.now});

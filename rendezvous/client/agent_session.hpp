@@ -96,6 +96,8 @@ class AgentSession {
 
   /// What the service calls this agent now.
   [[nodiscard]] const proto::AgentId& own_id() const { return own_id_; }
+  /// Whether the service takes AskRestart; to another one it would break the protocol.
+  [[nodiscard]] bool can_ask_restart() const { return restarts_; }
   /// The job's outcome was delivered.
   [[nodiscard]] bool is_over() const { return over_; }
   /// Until when workers may run; none: there was no service yet.
@@ -173,6 +175,7 @@ class AgentSession {
   bool over_ = false;
   std::string path_;           // of the connection
   bool in_agent_ = false;      // the service ends with an agent of the job
+  bool restarts_ = false;      // it knows AskRestart
   bool direct_ = false;        // the last welcome came from there, not through a forwarder
   bool refused_ = false;       // the service is not there
   std::string why_elsewhere_;  // the service is not here, by the last attempt

@@ -210,6 +210,7 @@ void ServiceCore::welcome(ConnectionId id, const proto::Resume& resume, const Co
   welcome.epoch = entry.job.epoch();
   welcome.resumed = resumed;
   welcome.direct = to.is_direct && !settings_.has_standbys;
+  welcome.restarts = true;
   welcome.in_agent = !settings_.only_run_id.empty() && !settings_.has_standbys;
   welcome.job_time = entry.job.age(context.now);
   welcome.clock = settings_.clock;

@@ -182,7 +182,7 @@ ddprun.progress_close()
         done = self.run_program(self.python, "-c", script.replace("PATH", repr(str(page))), DDPRUN_PROGRESS_FILE=str(page))
         self.assertEqual(done.returncode, 0, done.stderr)
         fields = PAGE.unpack(page.read_bytes())
-        self.assertEqual((fields[2], fields[6], fields[8:10]), (7, 1 | 2, (4, 4)))
+        self.assertEqual((fields[2], fields[6], fields[8:10]), (7, 1, (4, 4)))
         done = self.run_program(self.python, "-c", "import ddprun; ddprun.save_done(); print(ddprun.save_requested())")
         self.assertEqual((done.stdout, done.stderr), ("False\n", ""))
 

@@ -13,15 +13,16 @@ struct KeptSeed {
 };
 
 inline constexpr KeptSeed kKeptSeeds[] = {
-    // With less drawn than now (2026-11-24).
+    // With less drawn than now (2026-11-30).
     {34302, "a check: a round's number came again before the one node that knew it had joined"},
     {993, "a check: the same, where that node was cut off"},
     {86065, "a check: a round that reached no node counted for a service that had forgotten it"},
+    {436, "a check: a warden kills the workers of a host that wakes up before it ends"},
+    {71743, "a check: a run that followed counted for the one that was over"},
     // With today's draws.
     {2996, "agent_session: a node that was given up while its last round ended learned no outcome"},
     {10645,
      "service_core: a service that was killed while it waited for a past did not wait again"},
-    {436, "a check: a warden kills the workers of a host that wakes up before it ends"},
     {564, "a check: the journal of a job that all agents know to be over is gone"},
     {73718, "a check: a node with other --nnodes came first, and those of the job were refused"},
     {2360, "a check: a restart that was planned before the faults ended takes place at its time"},
@@ -31,7 +32,6 @@ inline constexpr KeptSeed kKeptSeeds[] = {
     {36027, "the simulation: a question to etcd outlived the rdzvd that had asked"},
     {298943, "membership: failures told to services with different clocks were compared"},
     {63239, "a check: a time is uncertain to both sides, and so are two of them"},
-    {71743, "a check: a run that followed counted for the one that was over"},
     {167623, "a check: a time that was told after the verdict counted for it"},
     {325663, "a check: a node that was given up while its job ended learns no outcome"},
     {326351, "a check: times counted for a round that no worker's failure had stopped"},

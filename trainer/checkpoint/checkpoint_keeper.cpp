@@ -12,6 +12,7 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr auto kBusyWait = std::chrono::seconds(10);
+constexpr auto kWantedEvery = std::chrono::seconds(1);
 constexpr auto kFinishWait = std::chrono::minutes(5);
 constexpr auto kAbandonWait = std::chrono::milliseconds(500);
 
@@ -38,6 +39,7 @@ CheckpointKeeper::CheckpointKeeper(Settings settings, Time now)
       cadence_(settings_.every, now),
       step_taken_(settings_.step_on_disk),
       block_taken_(settings_.block_on_disk),
+      step_on_disk_(settings_.step_on_disk),
       writer_(writer_settings()) {}
 
 CheckpointWriter::Settings CheckpointKeeper::writer_settings() {
@@ -77,17 +79,26 @@ bool CheckpointKeeper::due_at(const TrainingState& state) const {
   return settings_.every.kind == Kind::steps && state.step % settings_.every.steps == 0;
 }
 
-bool CheckpointKeeper::is_written() {
-  return writer_.idle() && writer_.totals().in_a_row.count == 0;
+std::int64_t CheckpointKeeper::step_on_disk() {
+  if (!writer_.idle()) return step_on_disk_;
+  const std::int64_t written = writer_.totals().written;
+  if (written > std::exchange(written_, written)) step_on_disk_ = step_taken_;
+  return step_on_disk_;
+}
+
+bool CheckpointKeeper::is_due_for(std::int64_t wanted, Time now) {
+  const bool is_due = writer_.idle() && step_on_disk() < wanted && now >= not_again_before_;
+  if (is_due) not_again_before_ = now + kWantedEvery;
+  return is_due;
 }
 
 std::string CheckpointKeeper::offer(const TrainingState& state, const Learner& learner, bool best,
-                                    Time now, bool wanted) {
+                                    Time now, std::int64_t wanted) {
   if (settings_.every.kind == CheckpointEvery::Kind::off) return {};
   if (has_taken(state)) return {};
   if (!measured_ && writer_.idle()) measure();
   const bool must = best || due_at(state);
-  if (!must && !wanted && !cadence_.due(state.step, now)) return {};
+  if (!must && !is_due_for(wanted, now) && !cadence_.due(state.step, now)) return {};
   if (!writer_.idle()) {
     if (!must) return {};
     if (!writer_.wait_idle(now + kBusyWait)) {
@@ -103,6 +114,7 @@ std::string CheckpointKeeper::offer(const TrainingState& state, const Learner& l
 
 std::string CheckpointKeeper::take(const TrainingState& state, const Learner& learner, bool best,
                                    Time now) {
+  static_cast<void>(step_on_disk());  // of the one before
   Snapshot& snapshot = writer_.snapshot();
   snapshot.state = state;
   snapshot.state.best = best;

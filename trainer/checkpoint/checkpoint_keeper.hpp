@@ -36,21 +36,17 @@ class CheckpointKeeper {
   [[nodiscard]] bool due_at(const TrainingState& state) const;
 
   /// Takes a checkpoint if one is due, or if it is the best so far, unless the last one is of this
-  /// very state; or `wanted`, unless the one before it is still being written. Returns at once,
-  /// except that a checkpoint that must not be left out (best, or after a given number of steps)
-  /// waits up to 10 s for the one before it.
+  /// very state; or to have the state of the step `wanted` on disk, or a later one, unless the one
+  /// before it is still being written. Returns at once, except that a checkpoint that must not be
+  /// left out (best, or after a given number of steps) waits up to 10 s for the one before it.
   ///
   /// Nothing that holds an inf or nan is ever written: then gives the name of the first parameter
   /// (or moment) that does. Empty: all is well.
   std::string offer(const TrainingState& state, const Learner& learner, bool best, Time now,
-                    bool wanted = false);
+                    std::int64_t wanted = -1);
 
-  /// Whether the last checkpoint that was taken is of this state.
-  [[nodiscard]] bool has_taken(const TrainingState& state) const {
-    return step_taken_ == state.step && block_taken_ == state.block;
-  }
-  /// Whether the last one that was taken is on disk.
-  [[nodiscard]] bool is_written();
+  /// The step of the newest state on disk; -1: there is none.
+  [[nodiscard]] std::int64_t step_on_disk();
 
   /// Failures to write are warned of once, and counted: at the next checkpoint that is written, and
   /// at the end.
@@ -68,6 +64,10 @@ class CheckpointKeeper {
   [[nodiscard]] std::string newest();
 
  private:
+  [[nodiscard]] bool has_taken(const TrainingState& state) const {
+    return step_taken_ == state.step && block_taken_ == state.block;
+  }
+  [[nodiscard]] bool is_due_for(std::int64_t wanted, Time now);
   std::string take(const TrainingState& state, const Learner& learner, bool best, Time now);
   [[nodiscard]] std::string not_finite_in(const Snapshot& snapshot) const;
   void measure();
@@ -79,6 +79,9 @@ class CheckpointKeeper {
   CheckpointCadence cadence_;
   std::int64_t step_taken_;
   std::int64_t block_taken_;
+  std::int64_t step_on_disk_;
+  std::int64_t written_ = 0;  // checkpoints, when we last looked
+  Time not_again_before_{};   // for `wanted`: a disk may be full
   std::chrono::nanoseconds copy_time_{0};
   std::chrono::nanoseconds processor_time_seen_{0};
   bool measured_ = true;

@@ -57,7 +57,7 @@ PeakMemory memory_so_far(const TrainParts& parts, const TrainingStep& step) {
 TrainLoop::TrainLoop(TrainParts parts)
     : parts_(parts),
       score_(score_of(parts.graph.target(), parts.options.checkpoints.best_by)),
-      save_requests_(progress_, parts.keeper, parts.options.checkpoints.every),
+      saves_(progress_, parts.options.checkpoints.every),
       step_(make_training_step({.options = parts.options,
                                 .plan = parts.plan,
                                 .preparation = parts.preparation,
@@ -166,7 +166,9 @@ bool TrainLoop::share() {
   mine_.steps_to_next = steps_to_next(state, mine_.counts.step_seconds);
   mine_.stuck = state.step_state.stuck;
   mine_.interval_from = state.interval.first_step;
+  mine_.save = saves_.word(state.step, parts_.keeper);
   if (!exchange(mine_)) return false;
+  saves_.hear(shared_);
   StepCounts all;
   for (const Shared& rank : shared_) all.add_rank(rank.counts);
   share_at_ = state.step + shared_[0].steps_to_next;
@@ -179,7 +181,6 @@ bool TrainLoop::share() {
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
   if (parts_.keeper == nullptr) {
-    save_requests_.offered(state);
     const std::int64_t every = parts_.options.report.log_every;
     if (every > 0 && state.step % every == 0) state.interval = {.first_step = state.step};
     return true;
@@ -377,7 +378,7 @@ std::optional<int> TrainLoop::finish() {
   if (parts_.keeper == nullptr) return kExitSuccess;
   progress_.at(state.step, "last checkpoint");
   const bool written = parts_.keeper->finish(state, parts_.learner, best, is_news);
-  save_requests_.offered(state);
+  if (written) saves_.meet_all();
   outcome.checkpoint = parts_.keeper->newest();
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
   if (state.step > first_step_) {
@@ -392,9 +393,8 @@ std::optional<int> TrainLoop::finish() {
 
 void TrainLoop::offer_checkpoint(bool best, Time now) {
   progress_.at(parts_.state.step, "checkpoint");
-  broken_ = parts_.keeper->offer(parts_.state, parts_.learner, best, now, save_requests_.are_new());
+  broken_ = parts_.keeper->offer(parts_.state, parts_.learner, best, now, saves_.asked_for());
   mine_.weights.is_broken = !broken_.empty();
-  save_requests_.offered(parts_.state);
 }
 
 }  // namespace ddprun::trainer

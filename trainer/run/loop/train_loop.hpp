@@ -79,6 +79,7 @@ class TrainLoop {
     RankWeights weights;
     PeakMemory memory;           ///< after an evaluation
     int stop_signal = 0;         ///< that asks this rank to end; 0: none
+    SaveWord save;               ///< of share()
     bool is_elastic = false;     ///< this rank can take part in another round
     bool world_changes = false;  ///< it knows that all are to leave for another round
   };
@@ -123,7 +124,7 @@ class TrainLoop {
   TrainParts parts_;
   Score score_;
   Progress progress_;
-  SaveRequests save_requests_;
+  SaveRequests saves_;
   std::unique_ptr<TrainingStep> step_;
   EpochSamples samples_;
   SampleReader test_samples_;

@@ -37,7 +37,7 @@ TEST_CASE("what came of a save tells who has saved, and who does not when asked"
   CHECK(save_text(R"({"done":true,"workers":4,"others":0,"step":300,"took_seconds":0.1})") ==
         "4 workers have saved, by step 300 (100 ms)\n");
   CHECK(save_text(R"({"done":true,"workers":1,"others":3,"step":9,"took_seconds":62})") ==
-        "1 worker has saved, by step 9 (1 min 2 s)\n3 others do not save when asked\n");
+        "1 worker has saved, by step 9 (1 min 2 s)\n3 others do not save when asked, or ended\n");
 }
 
 TEST_CASE("an event is one line, whatever its texts have") {
