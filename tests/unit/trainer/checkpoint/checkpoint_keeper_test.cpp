@@ -1,9 +1,11 @@
 // Rank 0's side of checkpoints: what is on disk at the end, and what is said when it is not.
 #include "trainer/checkpoint/checkpoint_keeper.hpp"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <limits>
+#include <thread>
 
 #include "tests/support/temp_dir.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
@@ -29,6 +31,7 @@ struct Keeping {
   Learner learner{graph, *device, {}};
   TrainingState state;
   std::vector<std::string> warnings;
+  std::atomic<int> warned = 0;
   std::vector<std::string> failures;
 
   CheckpointLayout layout() const {
@@ -49,7 +52,11 @@ struct Keeping {
                                         .keep = 2,
                                         .layout = layout(),
                                         .on_failure = {}},
-                             .warn = [this](const std::string& text) { warnings.push_back(text); },
+                             .warn =
+                                 [this](const std::string& text) {
+                                   warnings.push_back(text);
+                                   ++warned;
+                                 },
                              .fail = [this](const std::string& text) { failures.push_back(text); }},
                             std::chrono::steady_clock::now());
   }
@@ -127,6 +134,45 @@ TEST_CASE("each step that is due is on disk, with parameters and moments") {
   CHECK(found.snapshot->parameters.span()[0] == 4);
   CHECK(found.snapshot->moments[0].span()[1] == -4);
   CHECK_THAT(keeper.newest(), Contains("step-00000004"));
+}
+
+TEST_CASE("a state that is wanted on disk is written, and tried again a second after a failure") {
+  Keeping fixture;
+  const auto now = std::chrono::steady_clock::now();
+  const auto step_on_disk = [](CheckpointKeeper& keeper) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (keeper.step_on_disk() < 0 && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return keeper.step_on_disk();
+  };
+  const auto offer = [&](CheckpointKeeper& keeper, std::int64_t step, std::int64_t wanted,
+                         std::chrono::milliseconds after) {
+    fixture.state.step = step;
+    keeper.offer(fixture.state, fixture.learner, false, now + after, wanted);
+  };
+  const CheckpointEvery seldom{.kind = CheckpointEvery::Kind::steps, .steps = 1000};
+  SECTION("and no other one while it, or a later one, is there") {
+    CheckpointKeeper keeper = fixture.keeper(seldom);
+    offer(keeper, 3, -1, {});
+    CHECK(keeper.step_on_disk() == -1);
+    offer(keeper, 4, 3, {});
+    CHECK(step_on_disk(keeper) == 4);
+    offer(keeper, 5, 4, std::chrono::seconds(5));
+    CHECK(keeper.finish(fixture.state, fixture.learner));
+    CHECK_FALSE(std::filesystem::exists(fixture.directory / "out" / "step-00000003"));
+    CHECK(std::filesystem::exists(fixture.directory / "out" / "step-00000004"));
+  }
+  SECTION("where the disk refuses it at first") {
+    std::ofstream(fixture.directory / "out") << "a file where the folder should be";
+    CheckpointKeeper keeper = fixture.keeper(seldom);
+    offer(keeper, 3, 3, {});
+    while (fixture.warned == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::filesystem::remove(fixture.directory / "out");
+    offer(keeper, 4, 3, std::chrono::milliseconds(900));
+    while (keeper.step_on_disk() < 0) offer(keeper, 5, 3, std::chrono::milliseconds(1100));
+    CHECK(keeper.step_on_disk() == 5);
+    CHECK(keeper.finish(fixture.state, fixture.learner));
+  }
 }
 
 TEST_CASE("the end of a run is on disk, whatever the cadence") {
