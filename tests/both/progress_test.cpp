@@ -24,7 +24,7 @@ TEST_CASE("a run reports its step and phase and asks not to be watched after its
   CHECK(last->step == 5);
   CHECK(last->phase == "last checkpoint");
   CHECK_FALSE(last->watched);
-  CHECK(last->saved == 0U);
+  CHECK_FALSE(last->saved.has_value());
 }
 
 namespace {
