@@ -96,7 +96,7 @@ Faults draw_faults(World& world, std::uint64_t seed) {
   Faults faults;
   faults.nodes_are_checked = seed % 6 == 5;
   faults.workers_go_on = seed % 5 == 2;
-  faults.restarts_asked = seed % 9 == 4;
+  faults.restarts_asked = seed % 7 == 4;
   world.one_in(8) ? draw_mild(world, faults) : draw_harm(world, faults);
   if (seed % 4 == 3) draw_etcd(world, faults);
   faults.etcd_clocks_are_wrong = seed % 28 == 27;
