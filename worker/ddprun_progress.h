@@ -160,9 +160,9 @@ static inline void ddprun_progress_saved(ddprun_progress* progress, uint32_t num
   if (progress->page != NULL) progress->page->saved = number;
 }
 
-/* From here on this worker is not watched any more, nor counted on to save; its step stays known. For
- * the end, and for what may take any time. The next ddprun_progress_update after a new ddprun_progress_open lets it be
- * watched again. */
+/* From here on this worker is not watched any more, nor counted on to save; its step stays known.
+ * For the end, and for what may take any time. The next ddprun_progress_update after a new
+ * ddprun_progress_open lets it be watched again. */
 static inline void ddprun_progress_close(ddprun_progress* progress) {
   if (progress->page == NULL) return;
   progress->page->flags = 1;
