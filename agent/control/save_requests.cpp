@@ -25,8 +25,9 @@ bool has_done_its_work(const WorkerRecord& worker) {
   return worker.exit && !worker.exit->by_signal && worker.exit->value == 0;
 }
 
-std::string had(const std::vector<int>& local_ranks, const char* one, const char* more) {
-  return local_ranks.size() == 1 ? one : more;
+/// The word for one rank, or that for more.
+const char* by_number(const std::vector<int>& ranks, const char* one, const char* more) {
+  return ranks.size() == 1 ? one : more;
 }
 
 }  // namespace
@@ -135,7 +136,7 @@ bool SaveRequests::look(Request& request, const std::vector<std::optional<Progre
   } else if (!left.empty() && now >= request.deadline) {
     outcome.problem =
         fmt::format("{} {} not saved within {}; it stays asked for", names_of(left),
-                    had(left, "has", "have"), describe(request.deadline - request.asked_at));
+                    by_number(left, "has", "have"), describe(request.deadline - request.asked_at));
   }
   return left.empty() || !outcome.problem.empty();
 }
@@ -159,7 +160,7 @@ std::string SaveRequests::names_of(const std::vector<int>& local_ranks) const {
   std::vector<int> ranks;
   const int first = machine_.round()->round.first_rank;
   for (const int i : local_ranks) ranks.push_back(first + i);
-  return fmt::format("{} {}", had(ranks, "rank", "ranks"), fmt::join(ranks, ", "));
+  return fmt::format("{} {}", by_number(ranks, "rank", "ranks"), fmt::join(ranks, ", "));
 }
 
 }  // namespace ddprun::agent

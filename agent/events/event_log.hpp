@@ -90,7 +90,7 @@ struct SignalCame {
 /// The workers of this node were asked for a checkpoint.
 struct SaveEnded {
   int workers = 0;    ///< that have written it
-  EventText problem;  ///< why it is not one of all that could; empty: it is
+  EventText problem;  ///< why not all that save when asked have; empty: they have
   std::chrono::nanoseconds took{0};
 };
 /// A line for the user.
