@@ -135,6 +135,9 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                  const bool can_ask = membership_->can_ask_restart();
                  if (can_ask) send(proto::AskRestart{});
                  return can_ask;
+               },
+               [this](proto::RoundNumber start, int local_rank) {
+                 return output_.last_line(start, local_rank);
                }}}},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "agent/control/job_status.hpp"
 #include "base/describe.hpp"
 #include "base/overloaded.hpp"
 #include "base/process_stat.hpp"
@@ -56,7 +55,10 @@ JobAnswers::JobAnswers(boost::asio::io_context& context, const AgentConfig& conf
 
 void JobAnswers::answer(const JobRequest& request, pid_t asker, JobSocket::Reply reply) {
   const Overloaded table{
-      [&](const StatusWanted&) { reply(job_status(config_, machine_, started_)); },
+      [&](const StatusWanted& wanted) {
+        reply(job_status(config_, machine_, started_,
+                         wanted.last_lines ? events_.last_line : LastLine()));
+      },
       [&](const StacksWanted& wanted) { take_stacks(wanted.rank, std::move(reply)); },
       [&](const StopWanted& wanted) {
         events_.notice(fmt::format("{} asks this job to end{}", describe_asker(asker),

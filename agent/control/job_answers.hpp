@@ -12,6 +12,7 @@
 #include "agent/config.hpp"
 #include "agent/control/job_request.hpp"
 #include "agent/control/job_socket.hpp"
+#include "agent/control/job_status.hpp"
 #include "agent/control/save_requests.hpp"
 #include "agent/node/node_machine.hpp"
 #include "agent/progress/stack_taker.hpp"
@@ -28,6 +29,7 @@ class JobAnswers {
     /// All workers of the job are started anew. False: its rendezvous is too old to be asked for
     /// it.
     std::function<bool()> restart;
+    LastLine last_line;
   };
 
   /// All references are borrowed.

@@ -227,6 +227,11 @@ std::string JobOutput::last_message(proto::RoundNumber round, int local_rank,
   return signs.first_at() && *signs.first_at() >= since ? signs.message() : "";
 }
 
+std::string JobOutput::last_line(proto::RoundNumber round, int local_rank) const {
+  const auto lines = output_ ? output_->last_lines(round, local_rank) : std::vector<std::string>();
+  return lines.empty() ? "" : lines.back();
+}
+
 void JobOutput::when_ended(KeptWorkers kept, std::function<void()> then) {
   if (!output_) return then();
   quiet_streams_.look();

@@ -91,6 +91,9 @@ class JobOutput {
   /// Its last words. Empty: it has had none since then. `round`: in which it was started.
   [[nodiscard]] std::string last_message(proto::RoundNumber round, int local_rank,
                                          std::chrono::steady_clock::time_point since = {}) const;
+  /// The newest line of its stderr; empty: none, or not ours to read. `round`: in which it was
+  /// started.
+  [[nodiscard]] std::string last_line(proto::RoundNumber round, int local_rank) const;
   /// All workers have ended but `kept`. `then` is called when what they wrote has been read: at
   /// once or from the context. A stream that an escaped process holds open is waited for 200 ms, a
   /// thread that is short of processor time 2 s.

@@ -44,7 +44,7 @@ boost::system::result<JobRequest, std::string> parse_job_request(std::string_vie
   const auto kind = json.member("request");
   if (!kind) return JobRequest(StatusWanted{});
   const std::string_view name = kind->text().value_or("");
-  if (name == "status") return JobRequest(StatusWanted{});
+  if (name == "status") return JobRequest(StatusWanted{flag_in(json, "last_lines")});
   if (name == "events")
     return JobRequest(EventsWanted{number_in(json, "from"), flag_in(json, "follow")});
   if (name == "restart") return JobRequest(RestartWanted{});

@@ -13,7 +13,9 @@
 namespace ddprun::agent {
 
 /// The job as this node sees it.
-struct StatusWanted {};
+struct StatusWanted {
+  bool last_lines = false;  ///< with the last line of each worker
+};
 struct EventsWanted {
   std::uint64_t from = 0;  ///< the number of the first one
   bool follow = false;     ///< also those that come, until the job ends

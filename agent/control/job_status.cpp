@@ -15,6 +15,7 @@
 #include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
+#include "base/printable.hpp"
 #include "base/small_file.hpp"
 #include "base/version.hpp"
 
@@ -24,6 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kProgramBytesMax = 4096;
+constexpr std::size_t kLastLineBytesMax = 400;
 
 std::string_view state_of(const WorkerRecord& worker) {
   if (!worker.error.empty()) return "not_started";
@@ -70,14 +72,31 @@ void add_progress(Json& json, const ProgressPage& page, Clock::time_point now) {
   json["step_age_seconds"] = std::max(0.0, in_seconds(age));
 }
 
+/// The front of a line that may have megabytes.
+std::string_view line_front(std::string_view line) {
+  if (line.size() <= kLastLineBytesMax) return line;
+  std::size_t bytes = 0;
+  while (bytes < kLastLineBytesMax) {
+    const std::size_t next = std::max(std::size_t{1}, utf8_character_bytes(line.substr(bytes)));
+    if (bytes + next > kLastLineBytesMax) break;
+    bytes += next;
+  }
+  return line.substr(0, bytes);
+}
+
 Json worker_json(const AgentConfig& config, const NodeRound& round, int local_rank,
-                 Clock::time_point now) {
+                 Clock::time_point now, const LastLine& last_line) {
   const WorkerRecord& worker = round.group.workers()[static_cast<std::size_t>(local_rank)];
   Json json = {{"rank", round.round.first_rank + local_rank},
                {"local_rank", local_rank},
                {"pid", worker.pid},
                {"state", state_of(worker)}};
   if (!worker.error.empty()) json["problem"] = worker.error;
+  if (const auto& devices = config.workers[static_cast<std::size_t>(local_rank)].visible_devices)
+    json["devices"] = *devices;
+  if (const std::string line = last_line ? last_line(worker.start.number, local_rank) : "";
+      !line.empty())
+    json["last_line"] = line_front(line);
   if (worker.exit) {
     json[worker.exit->by_signal ? "signal" : "exit_code"] = worker.exit->value;
     json["ran_for_seconds"] = in_seconds(worker.ran_for);
@@ -95,7 +114,7 @@ Json worker_json(const AgentConfig& config, const NodeRound& round, int local_ra
 }  // namespace
 
 std::string job_status(const AgentConfig& config, const NodeMachine& machine,
-                       Clock::time_point started) {
+                       Clock::time_point started, const LastLine& last_line) {
   const Clock::time_point now = Clock::now();
   const NodeRound* const round = machine.round();
   Json json = {{"run_id", config.run_id},
@@ -107,6 +126,7 @@ std::string job_status(const AgentConfig& config, const NodeMachine& machine,
                {"age_seconds", in_seconds(now - started)},
                {"restart_count", machine.restart_count()},
                {"max_restarts", config.job.restart.max_restarts},
+               {"devices_variable", config.environment.devices_variable},
                {"workers", Json::array()}};
   if (round == nullptr) return json_text(json);
   json["round"] = round->round.number;
@@ -115,7 +135,7 @@ std::string job_status(const AgentConfig& config, const NodeMachine& machine,
   json["group_rank"] = round->round.group_rank;
   json["world_size"] = round->round.world_size;
   for (int i = 0; i < static_cast<int>(round->group.workers().size()); ++i)
-    json["workers"].push_back(worker_json(config, *round, i, now));
+    json["workers"].push_back(worker_json(config, *round, i, now, last_line));
   return json_text(json);
 }
 

@@ -2,16 +2,23 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 
 #include "agent/config.hpp"
 #include "agent/node/node_machine.hpp"
+#include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {
 
+/// What a worker has printed last; empty: nothing, or nothing that goes through us. `start`: the
+/// round in which it was started.
+using LastLine = std::function<std::string(proto::RoundNumber start, int local_rank)>;
+
 /// One JSON object, as docs/ddpctl.md describes it. Reads the workers' progress pages and what the
-/// kernel counts for them. `started`: when the job began here.
+/// kernel counts for them. `started`: when the job began here. `last_line`: empty where the lines
+/// are not asked for.
 std::string job_status(const AgentConfig& config, const NodeMachine& machine,
-                       Clock::time_point started);
+                       Clock::time_point started, const LastLine& last_line = {});
 
 }  // namespace ddprun::agent

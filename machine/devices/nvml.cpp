@@ -41,6 +41,12 @@ struct MemoryInfo {
   unsigned long long used = 0;
 };
 
+/// nvmlUtilization_t.
+struct Utilization {
+  unsigned gpu = 0;
+  unsigned memory = 0;
+};
+
 using ListProcesses = int(Device, unsigned*, ProcessInfo*);
 
 }  // namespace
@@ -74,6 +80,7 @@ struct Nvml::Session {
   ListProcesses* compute_processes = nullptr;
   ListProcesses* graphics_processes = nullptr;
   int (*memory)(Device, MemoryInfo*) = nullptr;
+  int (*utilization)(Device, Utilization*) = nullptr;
 };
 
 boost::system::result<Nvml, std::string> Nvml::open(const std::string& library) {
@@ -90,6 +97,7 @@ boost::system::result<Nvml, std::string> Nvml::open(const std::string& library) 
   nvml.load("nvmlDeviceGetPciInfo_v3", nvml.pci);
   nvml.load("nvmlDeviceGetHandleByUUID", nvml.by_uuid);
   nvml.load("nvmlDeviceGetMemoryInfo_v2", nvml.memory);
+  nvml.load("nvmlDeviceGetUtilizationRates", nvml.utilization);
   for (const auto& [name, function] :
        {std::pair{"Compute", &nvml.compute_processes}, {"Graphics", &nvml.graphics_processes}}) {
     const std::string call = fmt::format("nvmlDeviceGet{}RunningProcesses", name);
@@ -163,6 +171,22 @@ GpuUse Nvml::use_of(const std::string& uuid) const {
   if (computing) use.processes = *computing;
   if (knows_memory && (!drawing || drawing->empty())) use.used_bytes = memory.used;
   return use;
+}
+
+GpuLoad Nvml::load_of(const std::string& uuid) const {
+  GpuLoad load;
+  Device device = nullptr;
+  if (session_->by_uuid == nullptr || session_->by_uuid(uuid.c_str(), &device) != kSuccess)
+    return load;
+  Utilization rates;
+  if (session_->utilization != nullptr && session_->utilization(device, &rates) == kSuccess)
+    load.percent = rates.gpu;
+  MemoryInfo memory;
+  if (session_->memory != nullptr && session_->memory(device, &memory) == kSuccess) {
+    load.used_bytes = memory.used;
+    load.total_bytes = memory.total;
+  }
+  return load;
 }
 
 }  // namespace ddprun::machine

@@ -31,6 +31,13 @@ struct GpuUse {
   std::string problem;  ///< not empty: why neither is known
 };
 
+/// How busy one GPU is. None: the driver does not tell, as of a MIG instance's share.
+struct GpuLoad {
+  std::optional<unsigned> percent;  ///< of the last moments, in which anything ran there
+  std::optional<std::uint64_t> used_bytes;
+  std::optional<std::uint64_t> total_bytes;
+};
+
 /// One session with the driver.
 class Nvml {
  public:
@@ -42,6 +49,9 @@ class Nvml {
 
   /// `uuid`: GPU-... or MIG-..., whole.
   [[nodiscard]] GpuUse use_of(const std::string& uuid) const;
+
+  /// `uuid`: GPU-..., whole.
+  [[nodiscard]] GpuLoad load_of(const std::string& uuid) const;
 
  private:
   struct Session;

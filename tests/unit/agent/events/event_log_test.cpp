@@ -74,6 +74,8 @@ TEST_CASE("a request is one of those that are known, with what it needs") {
   };
   CHECK(std::holds_alternative<StatusWanted>(of("{}")));
   CHECK(std::holds_alternative<StatusWanted>(of(R"({"request":"status","more":1})")));
+  CHECK(std::get<StatusWanted>(of(R"({"request":"status","last_lines":true})")).last_lines);
+  CHECK_FALSE(std::get<StatusWanted>(of(R"({"request":"status","last_lines":1})")).last_lines);
   CHECK(std::get<EventsWanted>(of(R"({"request":"events","from":7,"follow":true})")).from == 7);
   CHECK(std::holds_alternative<RestartWanted>(of(R"({"request":"restart"})")));
   CHECK(std::holds_alternative<EndWanted>(of(R"({"request":"wait"})")));

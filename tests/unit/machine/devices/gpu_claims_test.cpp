@@ -99,6 +99,20 @@ TEST_CASE("a GPU of which the driver tells nothing is not free") {
         "NVML does not tell");
 }
 
+TEST_CASE("how busy a GPU is has what the driver tells of it") {
+  ::setenv("STUB_NVML_GPUS", "2", 1);
+  const auto nvml = Nvml::open(test::stub_nvml());
+  REQUIRE(nvml.has_value());
+  CHECK(nvml->load_of("GPU-1").percent == 51U);
+  CHECK(nvml->load_of("GPU-1").used_bytes == 1ULL << 20U);
+  CHECK(nvml->load_of("GPU-1").total_bytes == 1ULL << 34U);
+  ::setenv("STUB_NVML_FAILS", "utilization", 1);
+  CHECK_FALSE(nvml->load_of("GPU-1").percent.has_value());
+  CHECK(nvml->load_of("GPU-1").used_bytes.has_value());
+  CHECK_FALSE(nvml->load_of("MIG-unknown").used_bytes.has_value());
+  for (const char* name : {"STUB_NVML_GPUS", "STUB_NVML_FAILS"}) ::unsetenv(name);
+}
+
 TEST_CASE("the first free GPUs are claimed, and those in use are told with the reason") {
   const auto look = [](const std::string& uuid) {
     return uuid == own_uuid(1) ? std::string("pid 7 uses it") : std::string();
