@@ -1,11 +1,8 @@
 #include "launcher/ctl/commands.hpp"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,7 +13,7 @@
 #include "base/exit_codes.hpp"
 #include "base/printable.hpp"
 #include "base/program_main.hpp"
-#include "base/small_file.hpp"
+#include "launcher/ctl/asked_job.hpp"
 #include "launcher/ctl/job_connection.hpp"
 #include "launcher/ctl/jobs_here.hpp"
 #include "launcher/ctl/screens.hpp"
@@ -30,42 +27,8 @@ using namespace std::chrono_literals;
 using Clock = JobConnection::Clock;
 using proto::JsonDocument;
 
-constexpr auto kAnswerLimit = 5s;
 constexpr auto kStacksLimit = 15s;  // a debugger may take 10 s
 constexpr auto kListLimit = 1s;     // for each job
-
-/// Ends the command; its line is for stderr.
-struct Failed {
-  int code = 0;
-  std::string text;
-};
-
-std::vector<JobSocketName> jobs_of_user() {
-  return jobs_in(read_small_file("/proc/net/unix").value_or(""), getuid());
-}
-
-JobSocketName job_of(const CtlOptions& options) {
-  const char* const own = std::getenv("DDPRUN_SOCKET");
-  auto job = chosen_job(jobs_of_user(), options.job, own != nullptr ? own : "");
-  if (!job) throw Failed{job.error().is_ambiguous ? kExitUsage : kExitRefused, job.error().text};
-  return *job;
-}
-
-[[noreturn]] void no_answer(const JobSocketName& job, const ErrorCode& error) {
-  throw Failed{kExitNoRound, fmt::format("job {} does not answer: {}", job.job, error.message())};
-}
-
-JobConnection connect(const JobSocketName& job) {
-  auto connection = JobConnection::open(job.address, Clock::now() + kAnswerLimit);
-  if (!connection) no_answer(job, connection.error());
-  if (connection->peer_user() != job.user)
-    throw Failed{kExitRefused, fmt::format("{} is a socket of another user", job.address)};
-  if (!connection->has_feature("requests"))
-    throw Failed{
-        kExitRefused,
-        fmt::format("job {} runs under an older ddprun, which this ddpctl cannot ask", job.job)};
-  return std::move(*connection);
-}
 
 std::string receive(JobConnection& connection, const JobSocketName& job,
                     std::optional<Clock::time_point> deadline) {
