@@ -43,7 +43,7 @@ void Preflight::start() {
   last_line_.clear();
   started_at_ = std::chrono::steady_clock::now();
   program_.start(
-      {"/bin/sh", "-c", settings_.command}, settings_.timeout,
+      {.argv = {"/bin/sh", "-c", settings_.command}, .limit = settings_.timeout},
       [this](const machine::HelperResult& result) { end(result); },
       [this](std::string_view bytes) {
         for (const std::string& line : lines_.add(bytes)) show(line);
@@ -96,7 +96,8 @@ GpuWait::GpuWait(boost::asio::io_context& context, const machine::UserState& use
 void GpuWait::start() {
   lines_ = {};
   program_.start(
-      {"/proc/self/exe", std::string(kAwaitGpusArgument), list_}, kLimit + kAnswerMargin,
+      {.argv = {"/proc/self/exe", std::string(kAwaitGpusArgument), list_},
+       .limit = kLimit + kAnswerMargin},
       [this](const machine::HelperResult& result) { end(result); },
       [this](std::string_view bytes) {
         for (const std::string& line : lines_.add(bytes)) events_.say(line);

@@ -68,7 +68,7 @@ void StackTaker::try_next() {
   }
   const StackMethod method = std::move(methods_.front());
   methods_.erase(methods_.begin());
-  helper_.start(method.argv, left,
+  helper_.start({.argv = method.argv, .limit = left},
                 [this, method](const machine::HelperResult& result) { tried(method, result); });
 }
 

@@ -69,7 +69,8 @@ std::string answer_of(const std::vector<std::string>& argv, const machine::UserS
     });
   };
   await_child();
-  program.start(argv, limit, [&](machine::HelperResult ended) { result = std::move(ended); });
+  program.start({.argv = argv, .limit = limit},
+                [&](machine::HelperResult ended) { result = std::move(ended); });
   while (!result) context.run_one();
   const bool good = result->in_time && result->exit && result->exit->success();
   return good ? result->output : std::string();
