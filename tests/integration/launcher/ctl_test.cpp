@@ -10,14 +10,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/unique_handle.hpp"
 #include "proto/frame.hpp"
-#include "tests/support/child.hpp"
-#include "tests/support/job.hpp"
+#include "tests/integration/launcher/named_job.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace ddprun;
@@ -26,71 +24,11 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::Matches;
 using test::Child;
 using test::ChildResult;
+using test::kRunsOn;
+using test::NamedJob;
+using test::without_stdin;
 
 namespace {
-
-test::ChildOptions without_stdin() {
-  test::ChildOptions options;
-  options.leave_stdin = true;
-  return options;
-}
-
-/// A job with a run id of its own, since other tests run beside it; its workers run a shell script.
-class NamedJob {
- public:
-  explicit NamedJob(const std::string& script, const std::vector<std::string>& options = {})
-      : NamedJob({"/bin/sh", "-c", script}, options) {}
-  explicit NamedJob(const std::vector<std::string>& program,
-                    const std::vector<std::string>& options) {
-    std::vector<std::string> words{test::program("ddprun"), "--rdzv-id=" + id_,
-                                   "--nproc-per-node=2", "--restart-delay=0", "--no-python"};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), program.begin(), program.end());
-    job_.emplace(words, surroundings_.settings());
-  }
-  Child& job() { return *job_; }
-  [[nodiscard]] const std::string& id() const { return id_; }
-
-  [[nodiscard]] static std::vector<std::string> command(std::vector<std::string> words) {
-    words.insert(words.begin(), test::program("ddpctl"));
-    return words;
-  }
-  ChildResult ctl(const std::vector<std::string>& words) {
-    return test::run(command(words), without_stdin());
-  }
-  /// So many ddpctl are connected to it.
-  void await_clients(int count) {
-    REQUIRE(test::eventually([&] {
-      std::ifstream sockets("/proc/net/unix");
-      int found = 0;
-      for (std::string line; std::getline(sockets, line);)
-        if (line.ends_with("/" + id_) && line.find(" 0001 03 ") != std::string::npos) ++found;
-      return found >= count;
-    }));
-  }
-  /// Both workers have printed it.
-  void await(const std::string& text) {
-    REQUIRE(job_->wait_for([&](const std::string& out, auto&) {
-      const auto first = out.find(text);
-      return first != std::string::npos && out.find(text, first + 1) != std::string::npos;
-    }));
-  }
-  /// It has ended, with this code, and nothing of it is left.
-  std::string end(int status) {
-    const ChildResult result = job_->wait();
-    INFO(result.out + result.err);
-    CHECK(result.status == status);
-    CHECK(test::processes_with(surroundings_.mark_entry()).empty());
-    return result.err;
-  }
-
- private:
-  std::string id_ = "ctl-" + test::unique_mark();
-  test::Job surroundings_;
-  std::optional<Child> job_;
-};
-
-constexpr const char* kRunsOn = "echo up; while :; do sleep 0.05; done";
 
 UniqueFd connect_to(const std::string& id) {
   const std::string name = "ddprun/" + std::to_string(getuid()) + "/" + id;
