@@ -180,6 +180,7 @@ struct AgentConfig {
   WatchSettings watch;
   TimerSettings timers;
   CheckSettings checks;
+  CommandSettings commands;
   std::optional<ChaosPlan> chaos;  ///< none: nothing is broken on purpose
   machine::StopSettings stop;
   /// The level that the warden has arranged.
@@ -188,7 +189,6 @@ struct AgentConfig {
   StoreSettings store;
   ShownStreams streams;
   LogSettings logs;
-  std::string log_folder;  ///< of this run; empty: no log files
   EnvironmentSettings environment;
   ReportSettings report;
   std::string start_note;     ///< a line for when the first workers start; empty: none

@@ -124,7 +124,7 @@ int run(LaunchPlan plan, LogLevel level, const Invocation& invocation, const Nod
   if (plan.log_folder.wanted && plan.log_folder.base.empty())
     std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n",
                  printable(*log_folder).c_str());
-  plan.agent.log_folder = std::move(*log_folder);
+  plan.agent.logs.folder = std::move(*log_folder);
   const RunFolder run_folder = make_folder_of_run();
   plan.agent.run_directory = plan.warden.run_directory = run_folder.path;
   plan.warden.has_work_beside = [&run_folder] { return has_other_run_folders(run_folder.path); };
@@ -134,7 +134,7 @@ int run(LaunchPlan plan, LogLevel level, const Invocation& invocation, const Nod
   plan.warden.title_room = invocation.title_room;
   take_program_facts(plan);
   const JobFacts facts{plan.agent.run_id, invocation.command, current_folder(),
-                       plan.agent.log_folder};
+                       plan.agent.logs.folder};
   const auto conclude = [&](const agent::AgentResult& result) {
     return finish(result, plan, facts, level, node);
   };

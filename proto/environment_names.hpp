@@ -21,6 +21,7 @@ inline constexpr const char* kRunId = "TORCHELASTIC_RUN_ID";
 /// `True` or `False`, Python's spelling.
 inline constexpr const char* kUseAgentStore = "TORCHELASTIC_USE_AGENT_STORE";
 inline constexpr const char* kErrorFile = "TORCHELASTIC_ERROR_FILE";
+inline constexpr const char* kEvent = "DDPRUN_EVENT";  ///< ours, for the command of --on-event
 inline constexpr const char* kEnableFileTimer = "TORCHELASTIC_ENABLE_FILE_TIMER";  ///< ours: `1`
 /// A named pipe for torch's timers.
 inline constexpr const char* kTimerFile = "TORCHELASTIC_TIMER_FILE";

@@ -53,21 +53,6 @@ bool waits_for_terminal(const AgentConfig& config, const std::vector<WorkerRecor
 
 }  // namespace
 
-void LocalConnections::note(const NodeEvent& event, const NodeMachine& machine,
-                            EventLog::Time now) {
-  events.note(event, machine, now);
-  if (socket) socket->on_event();
-  if (event_file) event_file->follow(events);
-}
-
-void LocalConnections::note(Happening what, const NodeMachine& machine, EventLog::Time now) {
-  std::optional<proto::RoundNumber> round;
-  if (machine.round() != nullptr) round = machine.round()->round.number;
-  events.add(std::move(what), round, now);
-  if (socket) socket->on_event();
-  if (event_file) event_file->follow(events);
-}
-
 NodeDriver::NodeDriver(asio::io_context& context, const AgentConfig& config,
                        std::function<void(const NodeEvent&)> seen,
                        std::function<void(NodeAction&)> obey, std::function<void()> settled)
@@ -92,14 +77,16 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
              std::optional<machine::Ancestor> scheduler)
     : config_(config),
       link_(std::move(link)),
-      output_(
-          context_, config,
-          [this](const std::string& why) {
-            handle(CannotGoOn{"the workers' output cannot be read: " + why});
-          },
-          [this](const std::string& line) {
-            local_.note(LinePrinted{line}, machine(), start_.wall_time_of(Clock::now()));
-          }),
+      output_(context_, config,
+              {[this](const std::string& why) {
+                 handle(CannotGoOn{"the workers' output cannot be read: " + why});
+               },
+               [this](const std::string& line) {
+                 local_.note(LinePrinted{line}, machine(), start_.wall_time_of(Clock::now()));
+               },
+               [this] {
+                 if (local_.socket) local_.socket->on_news();
+               }}),
       node_(
           context_, config,
           [this](const NodeEvent& event) {
@@ -137,7 +124,7 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                  return can_ask;
                },
                [this](proto::RoundNumber start, int local_rank) {
-                 return output_.last_line(start, local_rank);
+                 return output_.recent()->last_line({start, local_rank});
                }}}},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
@@ -149,9 +136,12 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                       if (launch_.child_ended(pid)) return;
                       shared_memory_.note_end(pid);
                       local_.workers.note_reaped(pid);
+                      local_.commands.note_reaped(pid);
                     },
                     [this] {
-                      return machine::KeptProcesses{launch_.importer(), local_.workers.sessions()};
+                      machine::KeptProcesses kept{launch_.importer(), local_.workers.sessions()};
+                      kept.sessions.merge(local_.commands.sessions());
+                      return kept;
                     }}),
       watches_(context_, config, user, machine(), descendants_,
                {[this](const std::string& line) { output_.notice(line); },
@@ -171,6 +161,14 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
         context_, user, config.checks.claimed_gpus,
         GpuWait::Events{[this](const std::string& line) { output_.notice(line); },
                         [this] { handle(GpusAwaited{}); }});
+  local_.commands.add(
+      context_, user, config, local_.events,
+      {[this](const std::string& text) {
+         local_.note(NoticeCame{text}, machine(), start_.wall_time_of(Clock::now()));
+         local_.answers.save_unasked("a notice has come (--on-notice), and asks for a checkpoint" +
+                                     (text.empty() ? "" : ": " + printable(text)));
+       },
+       [this](const std::string& line) { output_.notice(line); }});
   if (config.chaos)
     chaos_.emplace(
         context_, *config.chaos, machine(), nodes_,
@@ -210,26 +208,8 @@ const AgentResult& Agent::run() {
   output_.take_log();
   if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
-  auto socket = JobSocket::open(
-      context_, {config_.run_id, config_.node.name, config_.workers.size()}, local_.events,
-      {[this](const JobRequest& request, pid_t asker, JobSocket::Reply reply) {
-         local_.answers.answer(request, asker, std::move(reply));
-       },
-       [this](ElasticWorkers::Greeted greeted) { local_.workers.take(std::move(greeted)); }});
-  if (socket) {
-    local_.socket.emplace(std::move(*socket));
-  } else {
-    spdlog::info("no job socket: {}", socket.error().message());
-  }
-  if (!config_.report.event_file.empty()) {
-    auto file = EventFile::open(config_.report.event_file, config_.node.name);
-    if (file) {
-      local_.event_file.emplace(std::move(*file));
-    } else {
-      output_.notice(fmt::format("warning: no events are written to {}: {}",
-                                 config_.report.event_file, file.error().message()));
-    }
-  }
+  local_.open(context_, config_, machine(), output_.recent(),
+              [this](const std::string& line) { output_.notice(line); });
   watches_.start();
   launch_.begin();
   if (nodes_ != nullptr) {
@@ -238,9 +218,7 @@ const AgentResult& Agent::run() {
     prepare();
   }
   // Behind the first round: its workers come first.
-  asio::post(context_, [this] {
-    if (local_.socket) local_.socket->start();
-  });
+  asio::post(context_, [this] { local_.start(); });
   context_.run();
   return result_;
 }
@@ -253,7 +231,7 @@ void Agent::on_signal(const warden::SignalRecord& record) {
   const auto& forward = config_.stop.forward_signals;
   if (record.signal == SIGWINCH) output_.resize();  // before the workers look
   if (record.signal == config_.stop.save_signal) {
-    local_.answers.save_for_signal();
+    local_.answers.save_unasked("SIGUSR2 asks for a checkpoint");
   } else if (record.signal == SIGWINCH ||
              std::find(forward.begin(), forward.end(), record.signal) != forward.end()) {
     signal_all(workers(), record.signal);
@@ -351,15 +329,10 @@ void Agent::resume(const ResumeJob& action) {
   output_.resume();
 }
 
+/// The other nodes are served meanwhile.
 void Agent::linger(int exit_code) {
-  if (local_.socket) local_.socket->on_job_end(exit_code);
-  if (local_.event_file) {
-    const std::uint64_t lost = local_.event_file->finish(Clock::now() + JobOutput::kWriteLimit);
-    if (lost > 0)
-      std::fprintf(stderr, "ddprun: warning: %llu bytes of events were not written to %s\n",
-                   static_cast<unsigned long long>(lost),
-                   printable(config_.report.event_file).c_str());
-  }
+  link_.ends_within(LocalConnections::kEndLimit + end_limit(config_));
+  local_.end(context_, config_, exit_code);
   if (nodes_ != nullptr) nodes_->linger();
 }
 

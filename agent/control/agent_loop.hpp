@@ -19,12 +19,9 @@
 #include "agent/agent.hpp"
 #include "agent/control/chaos_strikes.hpp"
 #include "agent/control/descendants.hpp"
-#include "agent/control/elastic_workers.hpp"
-#include "agent/control/event_file.hpp"
-#include "agent/control/job_answers.hpp"
 #include "agent/control/job_output.hpp"
 #include "agent/control/job_signals.hpp"
-#include "agent/control/job_socket.hpp"
+#include "agent/control/local_connections.hpp"
 #include "agent/control/node_checks.hpp"
 #include "agent/control/round_failures.hpp"
 #include "agent/control/worker_launch.hpp"
@@ -65,22 +62,6 @@ struct RoundHandles {
              std::function<void()> ended);
 };
 
-/// What connects to this agent on its own machine.
-struct LocalConnections {
-  /// Empty: there is none.
-  [[nodiscard]] std::string socket_name() const { return socket ? socket->name() : ""; }
-  /// The machine is about to handle it.
-  void note(const NodeEvent& event, const NodeMachine& machine, EventLog::Time now);
-  /// Something has happened that is no event of the machine.
-  void note(Happening what, const NodeMachine& machine, EventLog::Time now);
-
-  ElasticWorkers workers;
-  JobAnswers answers;
-  EventLog events = {};
-  std::optional<EventFile> event_file = std::nullopt;  ///< none: none is wanted
-  std::optional<JobSocket> socket = std::nullopt;      ///< none: the system has refused it
-};
-
 /// Gives the node's machine its events one after the other, and its actions to the shell.
 class NodeDriver {
  public:
@@ -116,6 +97,10 @@ struct JobStart {
 
 /// Adds the round, which is over, to those of the report.
 void add_summary(AgentResult& result, const NodeRound& round, const JobStart& start);
+
+/// What the end of a job may take, after which the warden ends us, unless it is told again that
+/// there is still something to do.
+std::chrono::milliseconds end_limit(const AgentConfig& config);
 
 class Agent {
  public:

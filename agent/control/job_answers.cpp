@@ -28,7 +28,7 @@ std::string stacks_json(const std::vector<std::string>& lines) {
 }
 
 /// As ddpctl's own.
-constexpr std::chrono::minutes kSignalLimit{10};
+constexpr std::chrono::minutes kUnaskedLimit{10};
 
 std::string save_json(const SaveOutcome& outcome) {
   if (!outcome.problem.empty()) return error_json(outcome.problem);
@@ -123,15 +123,18 @@ void JobAnswers::save(std::chrono::seconds limit, const SaveRequests::Done& done
   });
 }
 
-void JobAnswers::save_for_signal() {
-  if (by_signal_ != BySignal::none) {
-    by_signal_ = BySignal::asked_again;
-    return;
-  }
-  events_.notice("SIGUSR2 asks for a checkpoint");
-  by_signal_ = BySignal::asked;
-  save(kSignalLimit, [this](const SaveOutcome&) {
-    if (std::exchange(by_signal_, BySignal::none) == BySignal::asked_again) save_for_signal();
+void JobAnswers::save_unasked(const std::string& why) {
+  events_.notice(why);
+  const bool waits = unasked_ != Unasked::none;
+  unasked_ = waits ? Unasked::saves_again : Unasked::saves;
+  if (!waits) save_for_nobody();
+}
+
+void JobAnswers::save_for_nobody() {
+  save(kUnaskedLimit, [this](const SaveOutcome&) {
+    if (std::exchange(unasked_, Unasked::none) != Unasked::saves_again) return;
+    unasked_ = Unasked::saves;
+    save_for_nobody();
   });
 }
 

@@ -38,8 +38,9 @@ class JobAnswers {
 
   void answer(const JobRequest& request, pid_t asker, JobSocket::Reply reply);
 
-  /// SIGUSR2. One that comes while another one is being met is met after it.
-  void save_for_signal();
+  /// Without a ddpctl that waits for it; `why` is for the user. One that comes while another one is
+  /// being met is met after it.
+  void save_unasked(const std::string& why);
 
   /// The workers are to leave their round. No helper program is left.
   void stop();
@@ -50,6 +51,7 @@ class JobAnswers {
 
  private:
   void save(std::chrono::seconds limit, const SaveRequests::Done& done);
+  void save_for_nobody();
   void take_stacks(int rank, JobSocket::Reply reply);
   [[nodiscard]] std::string send_signal(const SignalWanted& wanted) const;
   /// Null: no worker of this node has the rank, and runs.
@@ -61,7 +63,7 @@ class JobAnswers {
   const Clock::time_point started_ = Clock::now();
   StackTaker stacks_;
   SaveRequests saves_;
-  enum class BySignal { none, asked, asked_again } by_signal_ = BySignal::none;
+  enum class Unasked { none, saves, saves_again } unasked_ = Unasked::none;
   JobSocket::Reply waits_for_stacks_;  // empty: nobody does
 };
 

@@ -63,11 +63,11 @@ LastRound last_round_of(const AgentConfig& config, const NodeRound& round, const
   last.store_port = round.round.master_port;
   last.started = start.wall_time_of(round.started_at);
   last.workers = round.group.workers();
-  if (config.log_folder.empty()) return last;
+  if (config.logs.folder.empty()) return last;
   for (std::size_t i = 0; i < config.workers.size(); ++i) {
     const auto file = [&](const StreamSettings& stream, bool standard_error) {
       const bool logged = stream.to_file || stream.mode == StreamMode::file;
-      return logged ? stream_file(config.log_folder, last.workers[i].start.restart_count,
+      return logged ? stream_file(config.logs.folder, last.workers[i].start.restart_count,
                                   static_cast<int>(i), standard_error)
                     : std::string();
     };
@@ -91,12 +91,11 @@ void note_losses(AgentResult& result) {
   }
 }
 
-/// After it the warden ends us, unless it is told again that there is still something to do.
+}  // namespace
+
 std::chrono::milliseconds end_limit(const AgentConfig& config) {
   return config.stop.kill_timeout + 2 * JobOutput::kWriteLimit + kReportLimit;
 }
-
-}  // namespace
 
 void add_summary(AgentResult& result, const NodeRound& round, const JobStart& start) {
   RoundSummary summary;
@@ -120,7 +119,8 @@ void Agent::end_job(EndJob& action) {
   descendants_.end_turns();  // a turn that kills leftovers would find those that are named already
   link_.ends_within(end_limit(config_));
   launch_.stop();
-  if (machine::has_children() && descendants_.unkillable().empty())
+  if (local_.commands.on_notice) local_.commands.on_notice->stop();
+  if (machine::has_children({-1, local_.commands.sessions()}) && descendants_.unkillable().empty())
     descendants_.kill_now(machine().round() != nullptr ? machine().round()->round.number : 0,
                           action.kill_limit);
   result_.leftovers = descendants_.unkillable();

@@ -91,6 +91,7 @@ constexpr auto kWaitLimit = 200ms;       // for the log thread to read the last 
 constexpr auto kLastWordsLimit = 200ms;  // for the streams of dead workers to end
 constexpr auto kBusyThreadLimit = 2s;    // for the log thread to read what is in them
 constexpr auto kReaderTurn = 100ms;      // while a slow reader is waited for
+constexpr auto kTellEvery = 50ms;        // those who follow what workers print
 
 /// ddprun's own log, line by line.
 class Sink final : public spdlog::sinks::base_sink<std::mutex> {
@@ -125,13 +126,13 @@ bool copies_output(const AgentConfig& config) {
 
 }  // namespace
 
-JobOutput::JobOutput(boost::asio::io_context& context, const AgentConfig& config,
-                     std::function<void(const std::string& why)> failed,
-                     std::function<void(const std::string& line)> printed)
+JobOutput::JobOutput(boost::asio::io_context& context, const AgentConfig& config, Events events)
     : context_(context),
       config_(config),
-      failed_(std::move(failed)),
-      printed_(std::move(printed)),
+      events_(std::move(events)),
+      more_later_(context),
+      recent_(std::make_shared<RecentOutput>(
+          [this] { boost::asio::post(context_, [this] { tell_of_more(); }); })),
       quiet_streams_(context,
                      [this](std::vector<OutputSource> sources) { read(std::move(sources)); }),
       wait_limit_(context, [this] { end_waits(true); }),
@@ -141,12 +142,14 @@ std::string JobOutput::prepare() {
   if (output_ || !reads_output(config_)) return "";
   output_.emplace(OutputSettings{.policy = config_.logs.policy,
                                  .bar_interval = config_.logs.bar_interval,
-                                 .caught_up = [this] {
-                                   boost::asio::post(context_, [this] {
-                                     end_waits(false);
-                                     go_on_ending(false);
-                                   });
-                                 }});
+                                 .caught_up =
+                                     [this] {
+                                       boost::asio::post(context_, [this] {
+                                         end_waits(false);
+                                         go_on_ending(false);
+                                       });
+                                     },
+                                 .recent = recent_});
   if (output_->usable()) return "";
   output_.reset();
   return "cannot read the workers' output: too few open files; raise the limit (ulimit -n)";
@@ -161,12 +164,13 @@ std::string JobOutput::watch(std::vector<OutputSource> sources, bool any_goes_on
 }
 
 void JobOutput::read(std::vector<OutputSource> sources) {
-  if (const ErrorCode refused = output_->add(std::move(sources))) failed_(why_not_read(refused));
+  if (const ErrorCode refused = output_->add(std::move(sources)))
+    events_.failed(why_not_read(refused));
 }
 
 void JobOutput::say(const std::string& line) {
   const std::string text = printable(line);
-  if (printed_) printed_(text);
+  if (events_.said) events_.said(text);
   if (!output_ || !output_->say(text)) write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
 }
 
@@ -180,6 +184,16 @@ void JobOutput::take_log() {
 void JobOutput::log(const std::string& line) {
   if (std::this_thread::get_id() == thread_) return notice(line);
   boost::asio::post(context_, [this, line] { notice(line); });
+}
+
+/// Not for each line: those who follow a flood take little of the control thread's time.
+void JobOutput::tell_of_more() {
+  more_later_.expires_after(kTellEvery);
+  more_later_.async_wait([this](ErrorCode cancelled) {
+    if (cancelled) return;
+    recent_->looked();
+    if (events_.has_more) events_.has_more();
+  });
 }
 
 void JobOutput::resize() {
@@ -225,11 +239,6 @@ std::string JobOutput::last_message(proto::RoundNumber round, int local_rank,
   if (!output_) return "";
   const LineSigns signs = output_->signs(round, local_rank);
   return signs.first_at() && *signs.first_at() >= since ? signs.message() : "";
-}
-
-std::string JobOutput::last_line(proto::RoundNumber round, int local_rank) const {
-  const auto lines = output_ ? output_->last_lines(round, local_rank) : std::vector<std::string>();
-  return lines.empty() ? "" : lines.back();
 }
 
 void JobOutput::when_ended(KeptWorkers kept, std::function<void()> then) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "agent/config.hpp"
 #include "agent/link/deadline_timer.hpp"
@@ -59,11 +61,13 @@ class JobOutput {
   /// How long the last lines may take to reach a reader that does not read.
   static constexpr std::chrono::seconds kWriteLimit{2};
 
-  /// The configuration is borrowed. `failed`: the workers' output cannot be read, and why.
-  /// `printed` gets each line of ours; empty: nobody is.
-  JobOutput(boost::asio::io_context& context, const AgentConfig& config,
-            std::function<void(const std::string& why)> failed,
-            std::function<void(const std::string& line)> printed = {});
+  struct Events {
+    std::function<void(const std::string& why)> failed;  ///< the workers' output cannot be read
+    std::function<void(const std::string& line)> said;   ///< each line of ours; empty: not told
+    std::function<void()> has_more;  ///< for those who follow `recent()`; empty: not told
+  };
+  /// The configuration is borrowed.
+  JobOutput(boost::asio::io_context& context, const AgentConfig& config, Events events);
 
   /// Before the first worker, so that no descriptor is missing in the middle; the thread starts
   /// after them. Empty, or why the job can't be run.
@@ -91,9 +95,6 @@ class JobOutput {
   /// Its last words. Empty: it has had none since then. `round`: in which it was started.
   [[nodiscard]] std::string last_message(proto::RoundNumber round, int local_rank,
                                          std::chrono::steady_clock::time_point since = {}) const;
-  /// The newest line of its stderr; empty: none, or not ours to read. `round`: in which it was
-  /// started.
-  [[nodiscard]] std::string last_line(proto::RoundNumber round, int local_rank) const;
   /// All workers have ended but `kept`. `then` is called when what they wrote has been read: at
   /// once or from the context. A stream that an escaped process holds open is waited for 200 ms, a
   /// thread that is short of processor time 2 s.
@@ -112,9 +113,12 @@ class JobOutput {
   [[nodiscard]] std::optional<bool> unfinished_line(bool standard_error) const;
   /// Null: nothing of it goes through us.
   [[nodiscard]] const WorkerOutput* of_workers() const { return output_ ? &*output_ : nullptr; }
+  /// For those who look into the job.
+  [[nodiscard]] const std::shared_ptr<RecentOutput>& recent() const { return recent_; }
 
  private:
   void log(const std::string& line);
+  void tell_of_more();
   void read(std::vector<OutputSource> sources);
   void end_waits(bool is_late);
   void go_on_ending(bool is_late);
@@ -122,9 +126,10 @@ class JobOutput {
 
   boost::asio::io_context& context_;
   const AgentConfig& config_;
-  const std::function<void(const std::string&)> failed_;
-  const std::function<void(const std::string&)> printed_;
+  const Events events_;
   const std::thread::id thread_ = std::this_thread::get_id();
+  boost::asio::steady_timer more_later_;
+  const std::shared_ptr<RecentOutput> recent_;
   std::optional<WorkerOutput> output_;
   QuietStreams quiet_streams_;
   struct Wait {

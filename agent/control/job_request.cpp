@@ -47,6 +47,10 @@ boost::system::result<JobRequest, std::string> parse_job_request(std::string_vie
   if (name == "status") return JobRequest(StatusWanted{flag_in(json, "last_lines")});
   if (name == "events")
     return JobRequest(EventsWanted{number_in(json, "from"), flag_in(json, "follow")});
+  if (name == "logs") {
+    if (json.member("rank") && !rank_in(json)) return std::string("logs: the rank is no number");
+    return JobRequest(LogsWanted{rank_in(json), flag_in(json, "follow")});
+  }
   if (name == "restart") return JobRequest(RestartWanted{});
   if (name == "wait") return JobRequest(EndWanted{});
   if (name == "stop") return JobRequest(StopWanted{flag_in(json, "now")});

@@ -20,6 +20,11 @@ struct EventsWanted {
   std::uint64_t from = 0;  ///< the number of the first one
   bool follow = false;     ///< also those that come, until the job ends
 };
+/// What the workers of this node have printed last.
+struct LogsWanted {
+  std::optional<int> rank;  ///< only of this one
+  bool follow = false;      ///< also what they print from now on, until the job ends
+};
 /// Tell when the job has ended, and with which exit code.
 struct EndWanted {};
 /// The stacks of one worker's threads.
@@ -45,8 +50,8 @@ struct SignalWanted {
 /// The longest time for a save.
 inline constexpr std::chrono::hours kSaveLimitMax{1};
 
-using JobRequest = std::variant<StatusWanted, EventsWanted, EndWanted, StacksWanted, SaveWanted,
-                                RestartWanted, StopWanted, SignalWanted>;
+using JobRequest = std::variant<StatusWanted, EventsWanted, LogsWanted, EndWanted, StacksWanted,
+                                SaveWanted, RestartWanted, StopWanted, SignalWanted>;
 
 /// A frame's body, which any process of the user may have sent. Errors: what is wrong with it.
 boost::system::result<JobRequest, std::string> parse_job_request(std::string_view body);

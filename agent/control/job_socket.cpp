@@ -16,7 +16,6 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "agent/events/event_json.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/version.hpp"
 #include "proto/error.hpp"
@@ -78,15 +77,16 @@ class Session : public std::enable_shared_from_this<Session> {
     parser_.allow(kRequestBytesMax);
     if (!failed) read();
   }
-  void on_event() {
+  void on_news() {
     if (mode_ == Mode::follows && !waits_to_send_) go_on();
   }
   /// Nothing is waited for: what does not fit into the connection is lost. A request that has come
   /// and was not read yet counts.
   void on_job_end(int exit_code) {
     if (mode_ == Mode::asks && !read_now()) return;
-    while (mode_ == Mode::follows && served_->log.from(next_event_) != nullptr) {
-      add_events();
+    while (mode_ == Mode::follows) {
+      add_news();
+      if (outgoing_.empty()) break;
       if (!send()) return;
     }
     if (mode_ == Mode::follows || mode_ == Mode::awaits_end)
@@ -98,7 +98,7 @@ class Session : public std::enable_shared_from_this<Session> {
   enum class Mode {
     asks,         ///< its next request is read, and answered
     is_answered,  ///< the answer to its last one is on its way
-    follows,      ///< it gets events, and no limit of time holds
+    follows,      ///< it gets events or logs, and no limit of time holds
     awaits_end,   ///< it gets the job's exit code
   };
 
@@ -107,7 +107,7 @@ class Session : public std::enable_shared_from_this<Session> {
     bool is_sent = true;
     do {
       if (!take_frames()) return;  // nothing holds this connection any more
-      if (mode_ == Mode::follows) add_events();
+      if (mode_ == Mode::follows) add_news();
       if (outgoing_.empty()) break;
       is_sent = send();
     } while (is_sent);
@@ -135,7 +135,13 @@ class Session : public std::enable_shared_from_this<Session> {
     if (!greeted_) return take_hello(frame);
     auto request = parse_job_request(frame);
     if (!request) return add(error_json(request.error()));
-    if (const auto* events = std::get_if<EventsWanted>(&*request)) return take(*events);
+    if (const auto* events = std::get_if<EventsWanted>(&*request))
+      return follow(std::make_unique<EventFeed>(served_->log, served_->settings.node, *events),
+                    events->follow);
+    if (const auto* logs = std::get_if<LogsWanted>(&*request)) {
+      auto feed = served_->events.logs(*logs);
+      return feed ? follow(std::move(*feed), logs->follow) : add(error_json(feed.error()));
+    }
     if (std::holds_alternative<EndWanted>(*request)) return wait_in(Mode::awaits_end);
     mode_ = Mode::is_answered;
     served_->events.request(*request, peer_, [self = shared_from_this()](const std::string& json) {
@@ -151,42 +157,28 @@ class Session : public std::enable_shared_from_this<Session> {
     closes_ = !greeted_;  // our hello tells the peer which versions there are
     if (closes_) mode_ = Mode::awaits_end;
   }
-  void take(const EventsWanted& wanted) {
-    next_event_ = std::max<std::uint64_t>(1, wanted.from);
-    if (wanted.follow) return wait_in(Mode::follows);
+  void follow(std::unique_ptr<Feed> feed, bool until_the_end) {
+    feed_ = std::move(feed);
+    if (until_the_end) return wait_in(Mode::follows);
     mode_ = Mode::follows;
-    events_end_ = served_->log.next_number();
   }
   void wait_in(Mode mode) {
     if (served_->waiting >= kWaitingMax)
-      return add(error_json("too many wait for events or for the end of this job already"));
+      return add(error_json("too many wait for events, logs or the end of this job already"));
     is_waiting_ = true;
     ++served_->waiting;
     mode_ = mode;
   }
 
-  /// The next event that it gets, after how many it has lost; null: there is none now.
-  const JobEvent* next() {
-    if (events_end_ && next_event_ >= *events_end_) return nullptr;
-    const JobEvent* const event = served_->log.from(next_event_);
-    if (event == nullptr) return nullptr;
-    if (event->number > next_event_)
-      add(fmt::format("{{\"lost\":{}}}", event->number - next_event_));
-    next_event_ = event->number + 1;
-    return event;
-  }
-  std::string text_of(const JobEvent& event) const {
-    return event_json(event, served_->settings.node);
-  }
-  void add_events() {
+  void add_news() {
     while (outgoing_.size() < kUnsentBytesMax) {
-      const JobEvent* const event = next();
-      if (event == nullptr) break;
-      add(text_of(*event));
+      const auto frame = feed_->next();
+      if (!frame) break;
+      add(*frame);
     }
-    if (!events_end_ || next_event_ < *events_end_) return;
+    if (!feed_->is_over()) return;
     add("{\"end\":true}");
-    events_end_.reset();
+    feed_.reset();
     mode_ = Mode::asks;
   }
   void add(const std::string& json) {
@@ -259,9 +251,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::array<char, 4096> buffer_{};
   std::string outgoing_;
   Mode mode_ = Mode::asks;
-  std::uint64_t next_event_ = 1;
-  std::optional<std::uint64_t> events_end_;  // of those that it gets; none: all
-  bool is_waiting_ = false;                  // counted in Served::waiting
+  std::unique_ptr<Feed> feed_;  // null: it follows nothing
+  bool is_waiting_ = false;     // counted in Served::waiting
   bool greeted_ = false;
   bool closes_ = false;      // once all is sent
   bool is_in_turn_ = false;  // in go_on()
@@ -351,8 +342,8 @@ JobSocket::~JobSocket() {
 }
 const std::string& JobSocket::name() const { return impl_->name(); }
 void JobSocket::start() { impl_->accept(); }
-void JobSocket::on_event() {
-  for (Session* session : impl_->sessions()) session->on_event();
+void JobSocket::on_news() {
+  for (Session* session : impl_->sessions()) session->on_news();
 }
 void JobSocket::on_job_end(int exit_code) {
   for (Session* session : impl_->sessions()) session->on_job_end(exit_code);

@@ -13,6 +13,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "agent/control/elastic_workers.hpp"
+#include "agent/control/feeds.hpp"
 #include "agent/control/job_request.hpp"
 #include "agent/events/event_log.hpp"
 #include "base/result.hpp"
@@ -24,8 +25,9 @@ class JobSocket {
   /// Takes the answer, one JSON object. To be called once, at once or later, from the context.
   using Reply = std::function<void(std::string json)>;
   struct Events {
-    /// Each request but those for events and for the end, which the socket answers itself.
+    /// Each request but those for events, for logs and for the end.
     std::function<void(const JobRequest&, pid_t asker, Reply)> request;
+    std::function<FeedOrProblem(const LogsWanted&)> logs;
     std::function<void(ElasticWorkers::Greeted)> worker;
   };
   struct Settings {
@@ -47,8 +49,9 @@ class JobSocket {
   [[nodiscard]] const std::string& name() const;
   /// Begins to accept; connections made before wait in the kernel.
   void start();
-  /// The log has a new event. What one that follows does not read is lost to it, and counted.
-  void on_event();
+  /// The log has a new event, or workers have printed something. What one that follows does not
+  /// read is lost to it, and counted.
+  void on_news();
   /// The job is over: those that wait for that are told, without waiting for any of them.
   void on_job_end(int exit_code);
 

@@ -125,7 +125,7 @@ proto::Stopped Agent::gather_evidence() {
   stopped.round = round.round.number;
   stopped.ended = ended_well(round);
   if (!round.has_failures() && round.leavers.empty()) return stopped;
-  result_.output.full_disk = disk_shortage(config_.log_folder);
+  result_.output.full_disk = disk_shortage(config_.logs.folder);
   const bool memory_kill = watches_.take_memory_kill();
   const auto pages = read_progress_pages(config_, workers());
   stopped.furthest_step = furthest_step(pages);

@@ -53,7 +53,7 @@ LastOutput last_output(const EndedRound& ended, int local_rank) {
       ended.config.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
   if (mode == StreamMode::file) {
     const std::string file =
-        stream_file(ended.config.log_folder, start.restart_count, local_rank, true);
+        stream_file(ended.config.logs.folder, start.restart_count, local_rank, true);
     output.lines = last_lines_of(file, kTailLines, kTailLineBytesMax);
     const auto at = written_at(file, ended, local_rank);
     for (const std::string& line : output.lines) output.signs.line(line, [at] { return at; });
@@ -72,7 +72,7 @@ bool went_on(const std::optional<ProgressPage>& page, Clock::time_point exceptio
 
 /// Files of attempts that several rounds share may be an earlier round's.
 bool has_files_of_its_own(const EndedRound& ended, const StartRound& start) {
-  return ended.config.log_folder.empty() ||
+  return ended.config.logs.folder.empty() ||
          start.number == static_cast<proto::RoundNumber>(start.restart_count);
 }
 
@@ -168,7 +168,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
 void remove_files_of_worker(const AgentConfig& config, const StartRound& start, int local_rank) {
   if (config.run_directory.empty()) return;
   std::remove(progress_file(config, start, local_rank).c_str());
-  if (config.log_folder.empty()) std::remove(error_file(config, start, local_rank).c_str());
+  if (config.logs.folder.empty()) std::remove(error_file(config, start, local_rank).c_str());
 }
 
 void remove_worker_files(const AgentConfig& config, const std::vector<WorkerRecord>& workers) {

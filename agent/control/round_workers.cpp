@@ -217,7 +217,8 @@ void Agent::reap_strangers() {
     if (worker) return;
     const bool is_ours = watches_.child_ended(info.si_pid) || checks_.child_ended(info.si_pid) ||
                          launch_.child_ended(info.si_pid) ||
-                         local_.answers.child_ended(info.si_pid);
+                         local_.answers.child_ended(info.si_pid) ||
+                         local_.commands.child_ended(info.si_pid);
     if (is_ours) continue;
     machine::reap(info.si_pid);
     shared_memory_.note_end(info.si_pid);

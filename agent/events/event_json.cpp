@@ -14,10 +14,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, std::variant_size_v<Happening>> kNames{
-    "round_began",   "worker_began",  "worker_left", "worker_hung",
-    "worker_ended",  "round_stopped", "round_ended", "restart_planned",
-    "nodes_awaited", "check_made",    "signal",      "save_ended",
-    "line",          "job_ended"};
+    "round_began",   "worker_began", "worker_left",     "worker_hung",   "worker_ended",
+    "round_stopped", "round_ended",  "restart_planned", "nodes_awaited", "check_made",
+    "signal",        "notice",       "save_ended",      "line",          "job_ended"};
 
 /// Adds what the event says of itself.
 struct Fields {
@@ -72,6 +71,9 @@ struct Fields {
     if (!one.passed) json["why"] = one.why.text;
   }
   void operator()(const SignalCame& one) const { json["signal"] = signal_name(one.signal); }
+  void operator()(const NoticeCame& one) const {
+    if (!one.text.text.empty()) json["text"] = one.text.text;
+  }
   void operator()(const SaveEnded& one) const {
     json["workers"] = one.workers;
     if (!one.problem.text.empty()) json["problem"] = one.problem.text;

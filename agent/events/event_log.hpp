@@ -93,6 +93,10 @@ struct SaveEnded {
   EventText problem;  ///< why not all that save when asked have; empty: they have
   std::chrono::nanoseconds took{0};
 };
+/// The command of --on-notice has ended with 0.
+struct NoticeCame {
+  EventText text;  ///< its last line
+};
 /// A line for the user.
 struct LinePrinted {
   EventText text;
@@ -104,7 +108,7 @@ struct JobEnded {
 
 using Happening = std::variant<RoundBegan, WorkerBegan, WorkerLeft, WorkerHung, WorkerEnded,
                                RoundStopped, RoundEnded, RestartAnnounced, NodesAwaited, CheckMade,
-                               SignalCame, SaveEnded, LinePrinted, JobEnded>;
+                               SignalCame, NoticeCame, SaveEnded, LinePrinted, JobEnded>;
 
 struct JobEvent {
   std::uint64_t number = 0;  ///< from 1, without gaps

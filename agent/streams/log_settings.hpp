@@ -1,4 +1,4 @@
-// What the user chose about the workers' streams and logs. Plain data.
+// What the user chose about the workers' streams and logs, and where these go. Plain data.
 #pragma once
 
 #include <algorithm>
@@ -49,6 +49,7 @@ struct LogSettings {
   LogPolicy policy = LogPolicy::automatic;
   std::chrono::milliseconds bar_interval{10'000};  ///< see OutputSettings; 0: a bar's end only
   RotationSettings rotation;                       ///< of files that we write
+  std::string folder;                              ///< of this run; empty: no log files
 };
 
 }  // namespace ddprun::agent

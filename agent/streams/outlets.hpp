@@ -15,6 +15,7 @@
 #include "agent/streams/log_buffer.hpp"
 #include "agent/streams/log_settings.hpp"
 #include "agent/streams/log_writer.hpp"
+#include "agent/streams/recent_output.hpp"
 #include "agent/terminal/terminal_size.hpp"
 #include "base/byte_output.hpp"
 
@@ -29,6 +30,7 @@ struct OutputSettings {
   /// From the thread that reads, each time that it has caught up, and that the last stream has
   /// ended with all lines of ours before; see WorkerOutput.
   std::function<void()> caught_up = {};
+  std::shared_ptr<RecentOutput> recent = {};  ///< null: nobody looks into the job
 };
 
 /// Gives the bytes to the writer. Much goes away with its buffer; of little a copy does, because a

@@ -34,6 +34,7 @@ struct OutputSource {
   UniqueFd fd;  ///< a pipe's reading end or a pseudo-terminal's master; non-blocking
   proto::RoundNumber round = 0;
   int local_rank = 0;
+  int rank = 0;  ///< in that round
   bool standard_error = false;
   bool both = false;      ///< stderr, and stdout with it, in the order in which they were written
   bool terminal = false;  ///< a pseudo-terminal: unfinished lines are shown early

@@ -40,6 +40,7 @@ StreamReader::StreamReader(const OutputSettings& settings, StreamWatch& watch,
       tails_(tails),
       outlets_(outlets),
       caught_up_(settings.caught_up),
+      recent_(settings.recent),
       unfinished_(streams_, outlets, tails, settings.bar_interval) {}
 
 void StreamReader::run() {
@@ -144,7 +145,10 @@ void StreamReader::take_requests() {
 
 void StreamReader::take_sources(std::vector<OutputSource> sources) {
   // A report is about the newest round, or the one before it.
-  if (sources.front().round > 0) tails_.forget_before(sources.front().round - 1);
+  if (sources.front().round > 0) {
+    tails_.forget_before(sources.front().round - 1);
+    if (recent_) recent_->forget_before(sources.front().round - 1);
+  }
   for (OutputSource& source : sources) {
     const int fd = source.fd.get();
     auto stream = std::make_unique<OutputStream>();
@@ -290,6 +294,7 @@ void StreamReader::read(OutputStream& stream) {
     read_.grow(static_cast<std::size_t>(n));
     if (source.bytes_read) *source.bytes_read += read_.size();
     if (!late && !source.standard_error) tails_.note_other_output(source);
+    if (recent_) recent_->add(source, read_.view());
   }
   if (stream.wants_lines()) feed_lines(stream, ended);
   hand_over(outlets_.files(), source.filtered_file, stream.filtered);

@@ -60,6 +60,7 @@ class StreamReader {
   StreamTails& tails_;
   Outlets& outlets_;
   const std::function<void()> caught_up_;
+  const std::shared_ptr<RecentOutput> recent_;
 
   OutputStreams streams_;
   UnfinishedLines unfinished_;

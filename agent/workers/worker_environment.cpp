@@ -48,8 +48,8 @@ std::string breakpoint_text(int rank) {
 }  // namespace
 
 std::string error_file(const AgentConfig& config, const StartRound& start, int local_rank) {
-  if (!config.log_folder.empty())
-    return worker_folder(config.log_folder, start.restart_count, local_rank) + "/error.json";
+  if (!config.logs.folder.empty())
+    return worker_folder(config.logs.folder, start.restart_count, local_rank) + "/error.json";
   if (config.run_directory.empty()) return {};
   return fmt::format("{}/round_{}_local_rank_{}_error.json", config.run_directory, start.number,
                      local_rank);

@@ -28,15 +28,17 @@ WorkerStarter::WorkerStarter(const AgentConfig& config, int cgroup)
     if (!std::string_view(*entry).starts_with(source)) inherited_environment_.emplace_back(*entry);
 }
 
-/// Global ranks are known only now. Of a stderr that is not shown the verdict still wants the last
-/// lines.
-StreamSettings WorkerStarter::settings_for(StreamSettings settings, int fd, int rank) const {
-  if (!settings.to_console || config_.logs.shown_ranks.has(rank)) return settings;
+/// Global ranks are known only in a round.
+StreamSettings settings_of_stream(const AgentConfig& config, int local_rank, bool standard_error,
+                                  int rank) {
+  const WorkerSettings& worker = config.workers[static_cast<std::size_t>(local_rank)];
+  StreamSettings settings = standard_error ? worker.standard_error : worker.standard_output;
+  if (!settings.to_console || config.logs.shown_ranks.has(rank)) return settings;
   settings.to_console = false;
   const bool ours = settings.mode == StreamMode::pty || settings.mode == StreamMode::pipe ||
                     settings.mode == StreamMode::copy || settings.mode == StreamMode::inherit;
   if (ours && !settings.to_file)
-    settings.mode = fd == STDERR_FILENO ? StreamMode::pipe : StreamMode::null;
+    settings.mode = standard_error ? StreamMode::pipe : StreamMode::null;
   return settings;
 }
 
@@ -82,6 +84,7 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
   source.fd = std::move(pair->ours);
   source.round = round.number;
   source.local_rank = local_rank;
+  source.rank = round.first_rank + local_rank;
   source.standard_error = fd == STDERR_FILENO;
   source.terminal = terminal;
   source.prefix = std::move(prefix);
@@ -101,7 +104,7 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
 WorkerStarter::WorkerStream WorkerStarter::log_file_stream(int fd, const proto::Round& round,
                                                            int local_rank) const {
   const std::string path =
-      stream_file(config_.log_folder, round.restart_count, local_rank, fd == STDERR_FILENO);
+      stream_file(config_.logs.folder, round.restart_count, local_rank, fd == STDERR_FILENO);
   auto file = open_log_file(path);
   if (!file) {
     spdlog::warn("local rank {} writes to our own output: {}: {}", local_rank, path,
@@ -120,13 +123,13 @@ std::shared_ptr<LogFile> WorkerStarter::open_file(const std::string& path) const
 }
 
 void WorkerStarter::add_files(OutputSource& source, const proto::Round& round) {
-  source.file = open_file(stream_file(config_.log_folder, round.restart_count, source.local_rank,
+  source.file = open_file(stream_file(config_.logs.folder, round.restart_count, source.local_rank,
                                       source.standard_error));
   if (!source.file) source.to_console = true;  // rather here than nowhere
   source.filters = source.standard_error ? stderr_filters_ : stdout_filters_;
   if (source.filters->empty() || !source.to_console) return;
   const std::string path =
-      attempt_folder(config_.log_folder, round.restart_count) +
+      attempt_folder(config_.logs.folder, round.restart_count) +
       (source.standard_error ? "/filtered_stderr.log" : "/filtered_stdout.log");
   source.filtered_file =
       filtered_files_.get(path, [this](const std::string& missing) { return open_file(missing); });
@@ -153,13 +156,13 @@ EnvironmentPairs WorkerStarter::environment_of_kept(const proto::Round& round,
 PreparedWorker WorkerStarter::prepare(const proto::Round& round, int local_rank,
                                       const std::string& job_socket) {
   const WorkerSettings& settings = config_.workers[static_cast<std::size_t>(local_rank)];
-  if (!config_.log_folder.empty()) {
-    if (auto made = make_worker_folder(config_.log_folder, round.restart_count, local_rank); !made)
+  if (!config_.logs.folder.empty()) {
+    if (auto made = make_worker_folder(config_.logs.folder, round.restart_count, local_rank); !made)
       spdlog::warn("no logs of local rank {}: {}", local_rank, made.error().message());
   }
   const int rank = round.first_rank + local_rank;
-  const StreamSettings out_settings = settings_for(settings.standard_output, STDOUT_FILENO, rank);
-  const StreamSettings err_settings = settings_for(settings.standard_error, STDERR_FILENO, rank);
+  const StreamSettings out_settings = settings_of_stream(config_, local_rank, false, rank);
+  const StreamSettings err_settings = settings_of_stream(config_, local_rank, true, rank);
   WorkerStream err = make_stream(err_settings, STDERR_FILENO, round, local_rank);
   WorkerStream out;
   if (err.ours.fd && share_a_stream(out_settings, err_settings)) {

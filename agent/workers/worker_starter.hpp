@@ -23,6 +23,11 @@ struct PreparedWorker {
   std::vector<OutputSource> sources;  ///< ours
 };
 
+/// Where a stream really goes: one of a worker that is not shown (`rank`: of the job) is read for
+/// its last lines alone.
+StreamSettings settings_of_stream(const AgentConfig& config, int local_rank, bool standard_error,
+                                  int rank);
+
 class WorkerStarter {
  public:
   /// Takes a copy of our environment. The settings must outlive the starter. `cgroup` as in
@@ -53,7 +58,6 @@ class WorkerStarter {
   WorkerStream make_stream(const StreamSettings& settings, int fd, const proto::Round& round,
                            int local_rank);
   [[nodiscard]] bool share_a_stream(const StreamSettings& out, const StreamSettings& err) const;
-  StreamSettings settings_for(StreamSettings settings, int fd, int rank) const;
   WorkerStream log_file_stream(int fd, const proto::Round& round, int local_rank) const;
   void add_files(OutputSource& source, const proto::Round& round);
   std::shared_ptr<LogFile> open_file(const std::string& path) const;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "launcher/ctl/asked_job.hpp"
 #include "launcher/ctl/job_connection.hpp"
 #include "launcher/ctl/jobs_here.hpp"
+#include "launcher/ctl/log_lines.hpp"
 #include "launcher/ctl/screens.hpp"
 #include "proto/error.hpp"
 #include "proto/json_document.hpp"
@@ -27,18 +29,29 @@ using namespace std::chrono_literals;
 using Clock = JobConnection::Clock;
 using proto::JsonDocument;
 
-constexpr auto kStacksLimit = 15s;  // a debugger may take 10 s
-constexpr auto kListLimit = 1s;     // for each job
+constexpr auto kStacksLimit = 15s;        // a debugger may take 10 s
+constexpr auto kListLimit = 1s;           // for each job
+constexpr auto kFilesEvery = 250ms;       // log files that workers write themselves
+constexpr auto kUnfinishedLook = 1000ms;  // progress bars
 
-std::string receive(JobConnection& connection, const JobSocketName& job,
-                    std::optional<Clock::time_point> deadline) {
+/// None: the deadline has passed.
+std::optional<std::string> receive_by(JobConnection& connection, const JobSocketName& job,
+                                      std::optional<Clock::time_point> deadline) {
   auto answer = connection.receive(deadline);
+  if (!answer && answer.error() == proto::Errc::timed_out) return std::nullopt;
   if (!answer) no_answer(job, answer.error());
   const auto document = JsonDocument::parse(*answer);
   if (!document) no_answer(job, make_error_code(proto::Errc::malformed));
   if (const auto problem = document->root().member("error"))
     throw Failed{kExitRefused,
                  fmt::format("job {}: {}", job.job, problem->text().value_or("refused"))};
+  return std::move(*answer);
+}
+
+std::string receive(JobConnection& connection, const JobSocketName& job,
+                    std::optional<Clock::time_point> deadline) {
+  auto answer = receive_by(connection, job, deadline);
+  if (!answer) no_answer(job, make_error_code(proto::Errc::timed_out));
   return std::move(*answer);
 }
 
@@ -132,6 +145,87 @@ void show_events(const CtlOptions& options, const Output& output) {
   }
 }
 
+/// Takes one answer. False: nothing comes behind it.
+class Logs {
+ public:
+  Logs() : lines_(isatty(STDOUT_FILENO) == 1) {}
+
+  bool take(const std::string& answer) {
+    const auto now = Clock::now();
+    const auto document = JsonDocument::parse(answer);
+    const auto field = [&](std::string_view name) { return document->root().member(name); };
+    const auto number = [&](std::string_view name) {
+      const auto value = field(name);
+      return value ? value->signed_number().value_or(0) : 0;
+    };
+    const auto text = [&](std::string_view name) {
+      const auto value = field(name);
+      return value ? value->text().value_or("") : "";
+    };
+    if (field("end")) {
+      files_.read(lines_, now);
+      lines_.finish();
+      return false;
+    }
+    const LogStream stream{number("round"), number("rank"), std::string(text("stream"))};
+    if (field("lost_bytes")) {
+      note(fmt::format("{} bytes came too fast to be shown here", number("lost_bytes")));
+    } else if (field("goes_to")) {
+      note_absent(stream, text("goes_to"));
+    } else if (field("file")) {
+      files_.add(stream, std::string(text("file")), lines_, now);
+    } else {
+      lines_.add(stream, text("text"), now);
+    }
+    return true;
+  }
+  void look() {
+    files_.read(lines_, Clock::now());
+    lines_.settle(Clock::now());
+  }
+  std::string take_lines() { return lines_.take(); }
+  [[nodiscard]] bool reads_files() const { return !files_.empty(); }
+
+ private:
+  static void note(const std::string& text) { std::fprintf(stderr, "ddpctl: %s\n", text.c_str()); }
+  void note_absent(const LogStream& stream, std::string_view place) {
+    if (!noted_.emplace(stream.name, place).second) return;
+    note(place == "nowhere"
+             ? fmt::format("the {} of workers that are not shown goes nowhere", stream.name)
+             : fmt::format("the workers' {} is ddprun's own, and is not seen here; "
+                           "--output=prefix of ddprun would lead it through ddprun",
+                           stream.name));
+  }
+
+  LogLines lines_;
+  LogFiles files_;
+  std::set<std::pair<std::string, std::string>> noted_;
+};
+
+void show_logs(const CtlOptions& options, const Output& output) {
+  const JobSocketName job = job_of(options);
+  JobConnection connection = connect(job);
+  const std::string rank = options.rank ? fmt::format(",\"rank\":{}", *options.rank) : "";
+  const auto sent =
+      connection.send(fmt::format(R"({{"request":"logs","follow":{}{}}})", options.follow, rank),
+                      Clock::now() + kAnswerLimit);
+  if (!sent) no_answer(job, sent.error());
+  Logs logs;
+  auto give_up_at = Clock::now() + kAnswerLimit;
+  for (bool goes_on = true; goes_on;) {
+    const auto look_at = Clock::now() + (logs.reads_files() ? kFilesEvery : kUnfinishedLook);
+    const auto answer = receive_by(connection, job, options.follow ? look_at : give_up_at);
+    if (answer) {
+      goes_on = logs.take(*answer);
+      give_up_at = Clock::now() + kAnswerLimit;
+    } else if (!options.follow) {
+      no_answer(job, make_error_code(proto::Errc::timed_out));
+    }
+    if (options.follow && goes_on) logs.look();
+    if (const std::string lines = logs.take_lines(); !lines.empty()) output.print(lines);
+  }
+}
+
 /// Ranks of the workers of this node that have not ended.
 std::vector<std::int64_t> ranks_in(const std::string& status) {
   std::vector<std::int64_t> ranks;
@@ -219,6 +313,9 @@ int run_command(const CtlOptions& options, const Output& output) {
       break;
     case Command::events:
       show_events(options, output);
+      break;
+    case Command::logs:
+      show_logs(options, output);
       break;
     case Command::stacks:
       show_stacks(options, output);

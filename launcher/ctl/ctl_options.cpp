@@ -29,6 +29,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"ls", Command::list, "--json"},
     {"status", Command::status, "--json"},
     {"events", Command::events, "--json --follow"},
+    {"logs", Command::logs, "--rank --follow"},
     {"stacks", Command::stacks, "--rank"},
     {"signal", Command::signal, "--rank"},
     {"save", Command::save, "--timeout"},
@@ -103,8 +104,9 @@ std::variant<CtlOptions, CtlExit> parse_ctl_options(const std::vector<std::strin
   line.words(words);
   line.group("What is asked");
   line.number("--rank", read.rank, 0, 1 << 30, "N",
-              "With stacks and signal: of this worker only, which must be on this machine");
-  line.flag("-f,--follow", read.follow, "With events: also those to come, until the job has ended");
+              "With logs, stacks and signal: of this worker only, which must be on this machine");
+  line.flag("-f,--follow", read.follow,
+            "With events and logs: also those to come, until the job has ended");
   line.duration("--timeout", read.timeout, std::chrono::seconds(1),
                 "With save: wait at most so long; it stays asked for");
   line.flag("--now", read.now, "With stop: kill the workers, without waiting --grace-period");

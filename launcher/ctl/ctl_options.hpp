@@ -12,12 +12,12 @@ namespace ddprun::ctl {
 
 inline constexpr int kExitRefused = 1;  ///< no such job, or it cannot do what it is asked for
 
-enum class Command { list, status, events, stacks, save, restart, stop, signal, wait };
+enum class Command { list, status, events, logs, stacks, save, restart, stop, signal, wait };
 
 struct CtlOptions {
   Command command = Command::list;
   std::string job;          ///< a run id or its beginning; empty: the only job
-  std::optional<int> rank;  ///< stacks, signal; none: all workers
+  std::optional<int> rank;  ///< logs, stacks, signal; none: all workers
   int signal = 0;
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  ///< save
   bool json = false;

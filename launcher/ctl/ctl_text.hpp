@@ -13,6 +13,7 @@ Looks into running ddprun jobs of this user on this machine.
   ddpctl ls             the jobs
   ddpctl status         one job: its round, and the state and step of each worker
   ddpctl events -f      what happens to it, from its start on
+  ddpctl logs -f        what its workers print
   ddpctl stacks         what the threads of its workers are doing now
   ddpctl signal USR1    send a signal to its workers
   ddpctl save           have it write a checkpoint and go on
@@ -23,8 +24,8 @@ Looks into running ddprun jobs of this user on this machine.
 JOB is a job's run id (--rdzv-id) or its beginning. It can be left out where one
 job runs.
 
-  -f, --follow          events: go on until the job has ended
-  --rank=N              stacks, signal: of this worker only
+  -f, --follow          events, logs: go on until the job has ended
+  --rank=N              logs, stacks, signal: of this worker only
   --timeout=SECONDS     save: wait at most so long (default: 600)
   --now                 stop: kill the workers without --grace-period
   --json                ls, status, events: JSON, as docs/ddpctl.md describes it
@@ -50,6 +51,7 @@ inline ProgramText ctl_text() {
       .examples = {{"ddpctl ls", "the jobs on this machine"},
                    {"ddpctl status", "the only job: a line for each worker"},
                    {"ddpctl events train7 -f", "what happens to the job train7, as it happens"},
+                   {"ddpctl logs -f --rank=3", "what rank 3 prints, also into a file"},
                    {"ddpctl stacks --rank=3", "what rank 3 is doing, by py-spy or gdb"},
                    {"ddpctl signal USR1 train7", "SIGUSR1 to all workers of this node"},
                    {"ddpctl save train7", "before the job is interrupted on purpose"},
@@ -72,6 +74,11 @@ inline ProgramText ctl_text() {
                        "What has happened to it, oldest first: rounds, starts and ends of "
                        "workers, restarts, signals, and lines that ddprun has printed. The newest "
                        "2048 are kept"},
+                      {"logs [JOB]",
+                       "The last lines of its workers on this machine, each with its rank, also "
+                       "of those that ddprun does not show: the last 4 KiB of each stream. With "
+                       "--follow what they print from then on, too; where that comes faster than "
+                       "some 5 MB/s the rest is left out, and counted"},
                       {"stacks [JOB]",
                        "The stacks of the threads of its workers, by py-spy or gdb, which stop "
                        "a worker for that moment, or what the kernel knows of them"},
@@ -96,6 +103,7 @@ inline ProgramText ctl_text() {
       .commands = {{"ls", "the jobs on this machine"},
                    {"status", "round, restarts and workers of a job"},
                    {"events", "what has happened to it"},
+                   {"logs", "what its workers print"},
                    {"stacks", "what the threads of its workers are doing"},
                    {"signal", "send a signal to its workers"},
                    {"save", "have it write a checkpoint and go on"},

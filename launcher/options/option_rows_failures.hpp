@@ -142,6 +142,38 @@ inline constexpr std::array kFailureRows = {
         .example = "ddprun --event-log=events.jsonl --nproc-per-node=2 train.py",
     },
     OptionRow{
+        .name = "on-event",
+        .type = ValueType::text,
+        .group = OptionGroup::failures,
+        .placeholder = "COMMAND",
+        .help = "Run COMMAND for each event of the job on this node, as for a message to a chat",
+        .more =
+            "COMMAND runs by sh -c with the event on its stdin, a line of JSON as `ddpctl events "
+            "--json` prints it, its name in DDPRUN_EVENT and the run id in TORCHELASTIC_RUN_ID. "
+            "Lines that ddprun prints are not told. One runs at a time, in the order of the "
+            "events, "
+            "and is killed after 30 s; the job does not wait for it, but at its end ddprun waits "
+            "for up to 10 s. On each node it is run for the events of that node.",
+        .example = "ddprun --on-event='case $DDPRUN_EVENT in restart_planned|job_ended) curl -s -d "
+                   "@- https://chat.example/hook;; esac' train.py",
+    },
+    OptionRow{
+        .name = "on-notice",
+        .type = ValueType::text,
+        .group = OptionGroup::failures,
+        .placeholder = "COMMAND",
+        .help = "Save a checkpoint when COMMAND has ended with 0, as on the notice of a spot "
+                "machine that it is taken away",
+        .more =
+            "COMMAND runs by sh -c beside the workers, and again 5 s after each end with another "
+            "exit code: it may look once, or wait for the notice. When it has ended with 0, the "
+            "workers of this node are asked to save and go on, as by `ddpctl save`, and it is not "
+            "run again. For programs that save when they are asked to: train, and those that "
+            "follow docs/progress.md.",
+        .example = "ddprun --on-notice='curl -fs "
+                   "http://169.254.169.254/latest/meta-data/spot/instance-action' train.py",
+    },
+    OptionRow{
         .name = "chaos",
         .type = ValueType::text,
         .group = OptionGroup::failures,

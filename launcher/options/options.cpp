@@ -173,7 +173,7 @@ LaunchResult<void> take_chaos(const ParsedCommandLine& parsed, FailuresOptions& 
   return {};
 }
 
-LaunchResult<void> take_preflight(const ParsedCommandLine& parsed, FailuresOptions& failures) {
+LaunchResult<void> take_commands(const ParsedCommandLine& parsed, FailuresOptions& failures) {
   failures.preflight = parsed.text("preflight");
   failures.preflight_timeout =
       parsed.seconds("preflight-timeout").value_or(failures.preflight_timeout);
@@ -183,6 +183,12 @@ LaunchResult<void> take_preflight(const ParsedCommandLine& parsed, FailuresOptio
   if (failures.preflight_timeout.count() == 0)
     return usage_error(parsed.spelling("preflight-timeout") +
                        ": no command ends within 0 s; without --preflight there is no check");
+  agent::CommandSettings& commands = failures.commands;
+  commands = {parsed.text("on-event"), parsed.text("on-notice")};
+  if (parsed.given("on-event") && trimmed(commands.on_event).empty())
+    return usage_error(parsed.spelling("on-event") + ": expected a command");
+  if (parsed.given("on-notice") && trimmed(commands.on_notice).empty())
+    return usage_error(parsed.spelling("on-notice") + ": expected a command");
   return {};
 }
 
@@ -369,7 +375,7 @@ LaunchResult<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   if (const auto taken = take_watches(parsed, options.failures.watch); !taken) return taken.error();
   if (const auto taken = take_stopping(parsed, environment, options); !taken) return taken.error();
   if (const auto taken = take_chaos(parsed, options.failures); !taken) return taken.error();
-  if (const auto taken = take_preflight(parsed, options.failures); !taken) return taken.error();
+  if (const auto taken = take_commands(parsed, options.failures); !taken) return taken.error();
   options.failures.containment = choice<Containment>(parsed, "contain");
   options.log_level = log_level(parsed, environment);
   const auto idle = options_without_effect(parsed, options);

@@ -141,6 +141,7 @@ struct FailuresOptions {
   Containment containment = Containment::automatic;
   std::string preflight;  ///< empty: not given
   std::chrono::milliseconds preflight_timeout = std::chrono::minutes(5);
+  agent::CommandSettings commands;
   std::optional<agent::ChaosPlan> chaos;
 };
 

@@ -272,6 +272,9 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
     text +=
         fmt::format("preflight    {} (at most {})\n", printable(agent.checks.preflight->command),
                     describe(agent.checks.preflight->timeout));
+  for (const auto& [title, command] :
+       {std::pair{"on event", agent.commands.on_event}, {"on notice", agent.commands.on_notice}})
+    if (!command.empty()) text += fmt::format("{:<12} {}\n", title, printable(command));
   if (agent.chaos) text += fmt::format("chaos        {}\n", chaos_text(*agent.chaos));
   text += fmt::format("grace period {} s\n", seconds(agent.stop.grace_period));
   text += fmt::format("kill timeout {} s\n", seconds(agent.stop.kill_timeout));
@@ -346,6 +349,8 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   if (agent.checks.preflight)
     json["preflight"] = {{"command", agent.checks.preflight->command},
                          {"timeout_seconds", seconds(agent.checks.preflight->timeout)}};
+  if (!agent.commands.on_event.empty()) json["on_event"] = agent.commands.on_event;
+  if (!agent.commands.on_notice.empty()) json["on_notice"] = agent.commands.on_notice;
   if (agent.chaos) json["chaos"] = chaos_text(*agent.chaos);
   json["grace_period_seconds"] = seconds(agent.stop.grace_period);
   json["kill_timeout_seconds"] = seconds(agent.stop.kill_timeout);

@@ -56,6 +56,7 @@ void plan_rounds(const LaunchOptions& options, const Environment& environment, L
   if (!options.failures.preflight.empty())
     agent.checks.preflight =
         agent::PreflightSettings{options.failures.preflight, options.failures.preflight_timeout};
+  agent.commands = options.failures.commands;
   agent.chaos = options.failures.chaos;
   if (agent.chaos) plan_chaos(options, plan);
   agent.timers.watched = lookup(environment, proto::env::kEnableFileTimer) == "1";

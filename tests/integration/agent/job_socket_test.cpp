@@ -96,7 +96,7 @@ TEST_CASE(
   const agent::EventLog events;
   auto opened = agent::JobSocket::open(
       context, {test::unique_mark(), "a", 1}, events,
-      {[](auto&, pid_t, const auto& reply) { reply("the state"); }, [](auto) {}});
+      {[](auto&, pid_t, const auto& reply) { reply("the state"); }, {}, [](auto) {}});
   REQUIRE(opened.has_value());
   opened->start();
   // The first one makes the sanitizer, which opens pipes for classes new to it, know them all.
@@ -132,14 +132,14 @@ struct SocketAlone {
   explicit SocketAlone(std::string status = "the state")
       : socket(agent::JobSocket::open(
                    context, {test::unique_mark(), "a", 1}, events,
-                   {[status](auto&, pid_t, const auto& reply) { reply(status); }, [](auto) {}})
+                   {[status](auto&, pid_t, const auto& reply) { reply(status); }, {}, [](auto) {}})
                    .value()) {
     socket.start();
   }
   void add_events(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       events.add(agent::LinePrinted{"line " + std::to_string(i)}, std::nullopt, {});
-      socket.on_event();
+      socket.on_news();
     }
   }
 

@@ -40,7 +40,7 @@ struct OneWorker {
 
   boost::asio::io_context context;
   agent::AgentConfig config;
-  agent::JobOutput output{context, config, [](const std::string&) {}};
+  agent::JobOutput output{context, config, {[](const std::string&) {}, {}, {}}};
   UniqueFd stream;
 };
 
@@ -99,7 +99,7 @@ TEST_CASE("a stream that outlives its dead worker is read and not waited for to 
 TEST_CASE("where no output goes through the agent none is waited for") {
   boost::asio::io_context context;
   const agent::AgentConfig config;
-  agent::JobOutput output(context, config, [](const std::string&) {});
+  agent::JobOutput output(context, config, {[](const std::string&) {}, {}, {}});
   bool is_called = false;
   output.when_ended({}, [&] { is_called = true; });
   CHECK(is_called);

@@ -75,7 +75,7 @@ TEST_CASE("an error file is not lost by a clock that is set during the round") {
 
 TEST_CASE("an error file of an earlier round in the same folder is not this round's") {
   OneWorkerRound of;
-  of.config.log_folder = (of.folder / "logs").string();
+  of.config.logs.folder = (of.folder / "logs").string();
   of.round.restart_count = 2;
   of.round.number = 3;  // a round that was no restart: it goes on in the folder of the one before
   SECTION("from before it began") {
@@ -94,7 +94,7 @@ TEST_CASE("files of a round in the run directory are removed and log folders are
   std::ofstream(agent::progress_file(of.config, of.round, 0)) << "opened and never updated";
   agent::remove_worker_files(of.config, {of.worker});
   CHECK(std::filesystem::is_empty(of.folder.path()));
-  of.config.log_folder = (of.folder / "logs").string();
+  of.config.logs.folder = (of.folder / "logs").string();
   of.error_file_written(1s);
   agent::remove_worker_files(of.config, {of.worker});
   CHECK(std::filesystem::exists(agent::error_file(of.config, of.round, 0)));

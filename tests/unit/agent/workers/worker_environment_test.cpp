@@ -130,7 +130,7 @@ TEST_CASE("without a run directory there is no error file") {
 
 TEST_CASE("a log folder holds the error files too where torchrun puts them") {
   agent::AgentConfig config = two_workers();
-  config.log_folder = "/logs/run7_ab12cd";
+  config.logs.folder = "/logs/run7_ab12cd";
   CHECK(of(config, second_node(), 1)["TORCHELASTIC_ERROR_FILE"] ==
         "/logs/run7_ab12cd/attempt_2/1/error.json");
 }
