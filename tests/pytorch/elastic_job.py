@@ -74,14 +74,14 @@ class Killer:
         self.left = kills
         self.pid_of = pid_of
         self.done = []
-        self.next_at = None
-        self.plan()
+        self.plan(None)
 
-    def plan(self):
-        """The next kill comes some steps after the newest, or soon after the next round has begun."""
+    def plan(self, rounds_before):
+        """The next kill comes some steps after the newest, or soon after a round has begun behind the last kill, before which there were
+        that many; None: that kill met nobody."""
         self.next_at = None
-        self.in_setup = bool(self.done) and self.chance.random() < 0.4
-        self.wanted = self.record.rounds_begun() + 1 if self.in_setup else self.record.furthest() + self.chance.randrange(3, 12)
+        self.in_setup = rounds_before is not None and self.chance.random() < 0.4
+        self.wanted = rounds_before + 1 if self.in_setup else self.record.furthest() + self.chance.randrange(3, 12)
 
     def turn(self):
         """Kills if it is time. To be called again and again."""
@@ -95,14 +95,12 @@ class Killer:
             return
         if now < self.next_at:
             return
+        rounds_before = self.record.rounds_begun()
         # 0 is the rank that others meet at, and mostly the source.
         victims = self.chance.sample(range(self.record.size), 2 if self.chance.random() < 0.2 else 1)
-        for rank in victims:
-            pid = self.pid_of(rank)
-            if pid is not None:
-                os.kill(pid, signal.SIGKILL)
+        pids = [pid for pid in map(self.pid_of, victims) if pid is not None]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
         self.done.append((self.in_setup, victims))
         self.left -= 1
-        self.plan()
-        if self.in_setup:
-            self.wanted = max(self.wanted, self.record.rounds_begun() + 1)
+        self.plan(rounds_before if pids else None)

@@ -10,7 +10,7 @@ import unittest
 from elastic_job import PACKAGE, SCRIPT, Killer, Record
 from harness import Started, TorchTest, with_each_torch
 
-STEPS = 150
+STEPS = 300  # more than there are before the last kill, however fast new workers start
 SIZE = 4
 
 
