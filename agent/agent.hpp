@@ -13,6 +13,7 @@
 
 #include "agent/chaos/chaos.hpp"
 #include "agent/config.hpp"
+#include "agent/events/ledger.hpp"
 #include "agent/workers/worker_group.hpp"
 #include "machine/processes/process_tree.hpp"
 #include "machine/processes/spawn.hpp"
@@ -86,6 +87,7 @@ struct AgentResult {
   proto::Finished finished;
   std::chrono::system_clock::time_point job_started;
   std::chrono::nanoseconds job_lasted{0};
+  LedgerEntries ledger;  ///< of all of it
   std::string node_name;
   machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
   LastRound last_round;

@@ -36,6 +36,8 @@ inline constexpr const char* kPythonBreakpoint = "PYTHONBREAKPOINT";
 
 inline constexpr const char* kRound = "DDPRUN_ROUND";  ///< number of the round, from 0
 inline constexpr const char* kEpoch = "DDPRUN_EPOCH";  ///< rounds are numbered within it
+/// The highest step that the lowest rank of the node has reported in earlier rounds; set if it has.
+inline constexpr const char* kReachedStep = "DDPRUN_REACHED_STEP";
 /// Rank of the worker whose state all others get; set if workers of the last round go on.
 inline constexpr const char* kSourceRank = "DDPRUN_SOURCE_RANK";
 /// World size with all nodes that may join; set if the number of nodes may change.

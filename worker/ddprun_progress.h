@@ -41,7 +41,14 @@ struct ddprun_progress_page {
   uint64_t stop;     /* ddprun writes it before a stop signal: enum ddprun_stop */
   uint32_t save;     /* ddprun writes it: the number of its newest request to save; 0: none */
   uint32_t saved;    /* the number of the newest request that is met */
-  uint64_t more[7];  /* 0 */
+  /* What the time of this round goes into, for ddprun's ledger. */
+  uint64_t reached_step; /* the highest step of the rounds before: DDPRUN_REACHED_STEP */
+  uint64_t first_step;   /* of the first update */
+  uint64_t first_ns;     /* CLOCK_MONOTONIC at that; ddprun writes 0 when a round begins */
+  uint64_t reached_ns;   /* at the first update with `reached_step` or a higher one; 0: not yet */
+  uint64_t saving_ns;    /* how long phases took whose names begin with "save" or "checkpoint" */
+  uint64_t saving_since_ns; /* CLOCK_MONOTONIC when this one began; 0: it is none */
+  uint64_t more[1];         /* 0 */
 };
 
 /* Why ddprun sends a worker SIGTERM, or the signal that it got itself. */
@@ -90,6 +97,8 @@ static inline int ddprun_progress_open(ddprun_progress* progress) {
   close(fd);
   if (error != 0) return error;
   progress->page = (volatile struct ddprun_progress_page*)memory;
+  if (progress->page->version != 1 && getenv("DDPRUN_REACHED_STEP") != NULL)
+    progress->page->reached_step = strtoull(getenv("DDPRUN_REACHED_STEP"), NULL, 10);
 #ifdef PR_SET_PTRACER
   prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0UL, 0UL,
         0UL); /* without Yama: EINVAL, and no need for it */
@@ -97,7 +106,21 @@ static inline int ddprun_progress_open(ddprun_progress* progress) {
   return 0;
 }
 
-/* Says that this worker is at `step`, in `phase` (text of up to 24 bytes, may be NULL). */
+/* Not for programs: books the time for ddprun's ledger. */
+static inline void ddprun_progress_book(volatile struct ddprun_progress_page* page, uint64_t step,
+                                        const char* phase, uint64_t now) {
+  if (page->first_ns == 0) {
+    page->first_step = step;
+    page->first_ns = now;
+  }
+  if (page->reached_ns == 0 && step >= page->reached_step) page->reached_ns = now;
+  if (page->saving_since_ns != 0) page->saving_ns = page->saving_ns + now - page->saving_since_ns;
+  page->saving_since_ns =
+      strncmp(phase, "save", 4) == 0 || strncmp(phase, "checkpoint", 10) == 0 ? now : 0;
+}
+
+/* Says that this worker is at `step`, in `phase` (text of up to 24 bytes, may be NULL). The time in
+ * phases whose names begin with "save" or "checkpoint" counts as saving in ddprun's report. */
 static inline void ddprun_progress_update(ddprun_progress* progress, uint64_t step,
                                           const char* phase) {
   volatile struct ddprun_progress_page* page = progress->page;
@@ -116,6 +139,7 @@ static inline void ddprun_progress_update(ddprun_progress* progress, uint64_t st
   for (i = 0; i < 3; ++i) page->phase[i] = name.words[i];
   page->flags = progress->saves;
   page->time_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+  ddprun_progress_book(page, step, phase != NULL ? phase : "", page->time_ns);
   if (page->version == 1) return;
   for (i = 0; i < sizeof page->magic; ++i) page->magic[i] = "ddprun"[i];
   page->version = 1;

@@ -94,6 +94,7 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
           },
           [this](NodeAction& action) { obey(action); },
           [this] {
+            local_.follow(config_, machine());
             if (chaos_) chaos_->follow();
           }),
       membership_(make_membership()),
@@ -125,7 +126,9 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                },
                [this](proto::RoundNumber start, int local_rank) {
                  return output_.recent()->last_line({start, local_rank});
-               }}}},
+               },
+               [this] { return local_.ledger_entries(config_, machine(), Clock::now()); }}},
+             Ledger(start_.at)},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
                handle(CannotGoOn{"the workers have no store: " + problem});
@@ -302,6 +305,7 @@ void Agent::obey(NodeAction& any) {
       [this](const ResumeJob& action) { resume(action); },
       [this](EndJob& action) { end_job(action); },
   };
+  local_.follow(config_, machine());  // before what its workers say is gone
   std::visit(table, any);
 }
 

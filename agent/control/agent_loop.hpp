@@ -151,6 +151,7 @@ class Agent {
   const AgentConfig& config_;
   warden::WardenLink link_;
   asio::io_context context_{1};
+  const JobStart start_;
   JobOutput output_;
   NodeDriver node_;
   NodeLink* nodes_ = nullptr;  // membership_ is it; null: this node is the only one
@@ -169,7 +170,6 @@ class Agent {
   WorkerWatches watches_;
   SharedMemoryCleanup shared_memory_;
 
-  const JobStart start_;
   AgentResult result_;
 };
 

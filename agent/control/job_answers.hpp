@@ -30,6 +30,7 @@ class JobAnswers {
     /// it.
     std::function<bool()> restart;
     LastLine last_line;
+    std::function<LedgerEntries()> ledger;
   };
 
   /// All references are borrowed.

@@ -134,7 +134,9 @@ void Agent::end_job(EndJob& action) {
   }
   while (!shared_memory_.remove_next()) link_.ends_within(end_limit(config_));
   result_.job_started = start_.wall;
-  result_.job_lasted = Clock::now() - start_.at;
+  const auto now = Clock::now();
+  result_.job_lasted = now - start_.at;
+  result_.ledger = local_.ledger_entries(config_, machine(), now);
   result_.node_name = config_.node.name;
   // `auto` goes on without a cgroup where none could be made.
   const bool no_cgroup =

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/events/event_json.hpp"
 #include "agent/progress/progress_page.hpp"
 #include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
@@ -114,7 +115,8 @@ Json worker_json(const AgentConfig& config, const NodeRound& round, int local_ra
 }  // namespace
 
 std::string job_status(const AgentConfig& config, const NodeMachine& machine,
-                       Clock::time_point started, const LastLine& last_line) {
+                       Clock::time_point started, const LedgerEntries& ledger,
+                       const LastLine& last_line) {
   const Clock::time_point now = Clock::now();
   const NodeRound* const round = machine.round();
   Json json = {{"run_id", config.run_id},
@@ -127,6 +129,7 @@ std::string job_status(const AgentConfig& config, const NodeMachine& machine,
                {"restart_count", machine.restart_count()},
                {"max_restarts", config.job.restart.max_restarts},
                {"devices_variable", config.environment.devices_variable},
+               {"ledger", ledger_json(ledger)},
                {"workers", Json::array()}};
   if (round == nullptr) return json_text(json);
   json["round"] = round->round.number;

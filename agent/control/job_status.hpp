@@ -6,6 +6,7 @@
 #include <string>
 
 #include "agent/config.hpp"
+#include "agent/events/ledger.hpp"
 #include "agent/node/node_machine.hpp"
 #include "proto/membership_messages.hpp"
 
@@ -19,6 +20,7 @@ using LastLine = std::function<std::string(proto::RoundNumber start, int local_r
 /// kernel counts for them. `started`: when the job began here. `last_line`: empty where the lines
 /// are not asked for.
 std::string job_status(const AgentConfig& config, const NodeMachine& machine,
-                       Clock::time_point started, const LastLine& last_line = {});
+                       Clock::time_point started, const LedgerEntries& ledger,
+                       const LastLine& last_line = {});
 
 }  // namespace ddprun::agent

@@ -1,11 +1,14 @@
 #include "agent/control/local_connections.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "agent/progress/progress_page.hpp"
+#include "agent/workers/worker_environment.hpp"
 #include "base/printable.hpp"
 
 namespace ddprun::agent {
@@ -18,6 +21,56 @@ constexpr auto kCommandLimit = 10s;
 constexpr auto kFileLimit = 2s;
 constexpr auto kSayWaitAfter = 1s;
 static_assert(kCommandLimit + kFileLimit == LocalConnections::kEndLimit);
+
+Ledger::Stage stage_of(const NodeMachine& machine) {
+  if (machine.paused()) return Ledger::Stage::paused;
+  switch (machine.state()) {
+    case NodeState::waiting:
+      return Ledger::Stage::waiting;
+    case NodeState::starting:
+      return Ledger::Stage::starting;
+    case NodeState::running:
+      return Ledger::Stage::running;
+    case NodeState::stopping:
+    case NodeState::clearing:
+      return Ledger::Stage::stopping;
+    case NodeState::done:
+      return Ledger::Stage::done;
+    case NodeState::finishing:
+    case NodeState::ending:
+    case NodeState::over:
+      break;
+  }
+  return Ledger::Stage::finishing;
+}
+
+/// By the lowest rank of this node that says it. None: none does.
+std::optional<Ledger::RoundClock> round_clock(const AgentConfig& config, const NodeMachine& machine,
+                                              Ledger::TimePoint now) {
+  const auto at = [](std::uint64_t time_ns) {
+    return Ledger::TimePoint(std::chrono::nanoseconds(time_ns));
+  };
+  const NodeRound* const round = machine.round();
+  if (round == nullptr) return std::nullopt;
+  const auto& workers = round->group.workers();
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const auto page =
+        read_progress_page(progress_file(config, workers[i].start, static_cast<int>(i))).page;
+    if (!page || !page->times) continue;
+    const PageTimes& times = *page->times;
+    Ledger::RoundClock clock{.first_step = times.first_step,
+                             .step = page->step,
+                             .first_at = at(times.first_ns),
+                             .reached_at = std::nullopt,
+                             .saving = std::chrono::nanoseconds(times.saving_ns)};
+    if (times.reached_ns != 0) clock.reached_at = at(times.reached_ns);
+    if (times.saving_since_ns != 0)
+      clock.saving += std::max(std::chrono::nanoseconds(0), now - at(times.saving_since_ns));
+    if (round->hang) clock.hung_since = round->hang->since;
+    return clock;
+  }
+  return std::nullopt;
+}
 
 void end_command(boost::asio::io_context& context, EventCommand& command) {
   const auto began_at = Clock::now();
@@ -90,6 +143,19 @@ void LocalConnections::tell() {
   if (socket) socket->on_news();
   if (event_file) event_file->follow(events);
   if (commands.on_event) commands.on_event->follow();
+}
+
+void LocalConnections::follow(const AgentConfig& config, const NodeMachine& machine) {
+  const Ledger::Stage stage = stage_of(machine);
+  if (stage == ledger.stage()) return;
+  const auto now = Clock::now();
+  ledger.enter(stage, now, ledger.has_run() ? round_clock(config, machine, now) : std::nullopt);
+}
+
+LedgerEntries LocalConnections::ledger_entries(const AgentConfig& config,
+                                               const NodeMachine& machine,
+                                               Ledger::TimePoint now) const {
+  return ledger.entries(now, ledger.has_run() ? round_clock(config, machine, now) : std::nullopt);
 }
 
 void LocalConnections::end(boost::asio::io_context& context, const AgentConfig& config,

@@ -16,6 +16,7 @@
 #include "agent/control/job_socket.hpp"
 #include "agent/control/user_commands.hpp"
 #include "agent/events/event_log.hpp"
+#include "agent/events/ledger.hpp"
 #include "agent/node/node_machine.hpp"
 #include "agent/streams/recent_output.hpp"
 
@@ -35,6 +36,11 @@ struct LocalConnections {
   void note(const NodeEvent& event, const NodeMachine& machine, EventLog::Time now);
   /// Something has happened that is no event of the machine.
   void note(Happening what, const NodeMachine& machine, EventLog::Time now);
+  /// The machine may have another state now.
+  void follow(const AgentConfig& config, const NodeMachine& machine);
+  /// Up to now.
+  [[nodiscard]] LedgerEntries ledger_entries(const AgentConfig& config, const NodeMachine& machine,
+                                             Ledger::TimePoint now) const;
   /// The job is over, and its report printed: tells the rest. Runs the context meanwhile, for
   /// kEndLimit at most; what is lost is told on stderr.
   void end(boost::asio::io_context& context, const AgentConfig& config, int exit_code);
@@ -43,6 +49,7 @@ struct LocalConnections {
 
   ElasticWorkers workers;
   JobAnswers answers;
+  Ledger ledger;
   EventLog events = {};
   std::optional<EventFile> event_file = std::nullopt;  ///< none: none is wanted
   std::optional<JobSocket> socket = std::nullopt;      ///< none: the system has refused it

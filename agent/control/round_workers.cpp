@@ -96,6 +96,7 @@ void Agent::start_workers(const StartWorkers& action) {
     remove_files_of_worker(config_, dropped.start, dropped.local_rank);
     local_.workers.forget(dropped.local_rank);
   }
+  launch_.set_reached_step(local_.ledger.reached_step());
   const auto local_ranks = started_ranks(round);
   const auto launch = [this, local_ranks] {
     launch_.launch(machine().round()->round, local_ranks, local_.socket_name(),
@@ -141,6 +142,10 @@ void Agent::take_workers(const std::vector<int>& local_ranks, std::vector<Launch
   const ErrorCode no_store = store_.offer(round.group_rank == 0);
   watches_.begin_round(sources);
   const std::string unreadable = output_.watch(std::move(sources), !round.keep.empty());
+  for (const int kept : round.keep)
+    begin_round_in_page(
+        progress_file(config_, workers()[static_cast<std::size_t>(kept)].start, kept),
+        local_.ledger.reached_step());
   // Before the machine may ask for their end again.
   local_.workers.begin_round([&](int local_rank) {
     const StartRound& start = workers()[static_cast<std::size_t>(local_rank)].start;

@@ -39,6 +39,9 @@ class WorkerLaunch {
     starter_.add_to_environment(name, value);
   }
 
+  /// As WorkerStarter's.
+  void set_reached_step(std::uint64_t step) { starter_.set_reached_step(step); }
+
   /// The modules are imported from now on, if that is wanted.
   void begin();
   /// Calls `ready` once the modules are imported: at once where none are, or where that is over.

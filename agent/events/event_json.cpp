@@ -106,4 +106,13 @@ std::string event_json(const JobEvent& event, const std::string& node) {
   return json_text(json);
 }
 
+Json ledger_json(const LedgerEntries& ledger) {
+  Json seconds;
+  for (std::size_t i = 0; i < kSpentKinds; ++i)
+    seconds[std::string(name_of(static_cast<Spent>(i)))] = in_seconds(ledger.spent[i]);
+  return {{"seconds", std::move(seconds)},
+          {"steps_again", ledger.steps_again},
+          {"has_steps", ledger.has_steps}};
+}
+
 }  // namespace ddprun::agent

@@ -31,6 +31,12 @@ constexpr std::size_t kFlagsAt = 52;
 constexpr std::size_t kStopAt = 56;
 constexpr std::size_t kSaveAt = 64;
 constexpr std::size_t kSavedAt = 68;
+constexpr std::size_t kReachedStepAt = 72;
+constexpr std::size_t kFirstStepAt = 80;
+constexpr std::size_t kFirstTimeAt = 88;
+constexpr std::size_t kReachedTimeAt = 96;
+constexpr std::size_t kSavingAt = 104;
+constexpr std::size_t kSavingSinceAt = 112;
 
 template <class Number>
 Number number_at(std::string_view bytes, std::size_t offset) {
@@ -81,6 +87,12 @@ PageReading parse_progress_page(std::string_view bytes) {
   page.watched = (flags & kNotWatched) == 0;
   if ((flags & kSaves) != 0 && bytes.size() >= kLongPageBytes)
     page.saved = number_at<std::uint32_t>(bytes, kSavedAt);
+  if (bytes.size() >= kLongPageBytes && number_at<std::uint64_t>(bytes, kFirstTimeAt) != 0)
+    page.times = {number_at<std::uint64_t>(bytes, kFirstStepAt),
+                  number_at<std::uint64_t>(bytes, kFirstTimeAt),
+                  number_at<std::uint64_t>(bytes, kReachedTimeAt),
+                  number_at<std::uint64_t>(bytes, kSavingAt),
+                  number_at<std::uint64_t>(bytes, kSavingSinceAt)};
   return {page, ""};
 }
 
@@ -104,6 +116,14 @@ void write_stop_reason(const std::string& path, StopReason reason) {
 
 void write_save_request(const std::string& path, std::uint32_t number) {
   write_number(path, kLongPageBytes, number, kSaveAt);
+}
+
+void begin_round_in_page(const std::string& path, std::uint64_t reached) {
+  const auto page = read_progress_page(path).page;
+  if (!page || !page->times) return;
+  write_number(path, kLongPageBytes, reached, kReachedStepAt);
+  for (const std::size_t at : {kReachedTimeAt, kSavingAt, kFirstTimeAt})
+    write_number(path, kLongPageBytes, std::uint64_t{0}, static_cast<off_t>(at));
 }
 
 std::string place_words(std::uint64_t step, const std::string& phase) {

@@ -10,9 +10,22 @@
 namespace ddprun::agent {
 
 inline constexpr std::size_t kProgressPageBytes = 64;
-/// With the numbers of requests to save, which pages of older programs do not have.
+/// With requests to save and what a round's time went into, which pages of older programs do not
+/// have.
 inline constexpr std::size_t kLongPageBytes = 128;
 inline constexpr std::size_t kPhaseBytesMax = 24;
+
+/// What a worker says of its time since its round began. Each time is CLOCK_MONOTONIC in ns.
+struct PageTimes {
+  std::uint64_t first_step = 0;
+  std::uint64_t first_ns = 0;  ///< of its first update
+  std::uint64_t reached_ns =
+      0;  ///< when it was at the step that earlier rounds had reached; 0: not yet
+  std::uint64_t saving_ns = 0;        ///< how long it has saved
+  std::uint64_t saving_since_ns = 0;  ///< 0: it does not save now
+
+  friend bool operator==(const PageTimes&, const PageTimes&) = default;
+};
 
 struct ProgressPage {
   std::uint64_t step = 0;
@@ -23,6 +36,7 @@ struct ProgressPage {
   /// The number of the newest request to save that is met, 0 if none is; none: the worker does not
   /// say that it saves when asked.
   std::optional<std::uint32_t> saved = std::nullopt;
+  std::optional<PageTimes> times = std::nullopt;  ///< none: the worker does not say
 
   friend bool operator==(const ProgressPage&, const ProgressPage&) = default;
 };
@@ -50,6 +64,10 @@ void write_stop_reason(const std::string& path, StopReason reason);
 
 /// Asks the worker to write a checkpoint and go on. Only into a page with `saved`. Never waits.
 void write_save_request(const std::string& path, std::uint32_t number);
+
+/// A further round begins for a worker that goes on: its times count from the next update on, and
+/// `reached` is the highest step so far. Only into a page with times. Never waits.
+void begin_round_in_page(const std::string& path, std::uint64_t reached);
 
 /// `step 5 in phase "forward"`
 std::string place_words(std::uint64_t step, const std::string& phase);

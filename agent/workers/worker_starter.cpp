@@ -1,6 +1,7 @@
 #include "agent/workers/worker_starter.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -15,6 +16,15 @@
 #include "proto/environment_names.hpp"
 
 namespace ddprun::agent {
+namespace {
+
+/// It is about a round of another job, whose worker has started us.
+bool is_of_a_round(std::string_view entry) {
+  const std::string_view name = entry.substr(0, entry.find('='));
+  return name == proto::env::kSourceRank || name == proto::env::kReachedStep;
+}
+
+}  // namespace
 
 WorkerStarter::WorkerStarter(const AgentConfig& config, int cgroup)
     : config_(config),
@@ -23,9 +33,8 @@ WorkerStarter::WorkerStarter(const AgentConfig& config, int cgroup)
       stderr_filters_(std::make_shared<const std::vector<std::string>>(config.logs.stderr_filters)),
       one_console_(same_output(STDOUT_FILENO, STDERR_FILENO)),
       null_(open("/dev/null", O_RDWR | O_CLOEXEC)) {
-  const std::string source = std::string(proto::env::kSourceRank) + "=";  // of another job's round
   for (char** entry = environ; *entry != nullptr; ++entry)
-    if (!std::string_view(*entry).starts_with(source)) inherited_environment_.emplace_back(*entry);
+    if (!is_of_a_round(*entry)) inherited_environment_.emplace_back(*entry);
 }
 
 /// Global ranks are known only in a round.
@@ -180,6 +189,8 @@ PreparedWorker WorkerStarter::prepare(const proto::Round& round, int local_rank,
   request.environment = merge_environment(
       inherited_environment_,
       worker_environment(config_, round, round, local_rank, job_socket, inherited_environment_));
+  if (reached_step_ > 0)
+    request.environment.push_back(fmt::format("{}={}", proto::env::kReachedStep, reached_step_));
   // Some programs ask the terminal at their stdin for its width, and that one is ours.
   const bool has_stdin = gets_stdin(config_.streams.standard_input, local_rank);
   if (err.ours.terminal && has_stdin && isatty(STDIN_FILENO) == 1) {

@@ -1,6 +1,7 @@
 // Starts one worker of a round: its streams, its environment, its process.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ class WorkerStarter {
   /// For the workers of later rounds, unless our own environment has it.
   void add_to_environment(const std::string& name, const std::string& value);
 
+  /// The highest step of the rounds so far, for the workers of later ones; 0: none is known.
+  void set_reached_step(std::uint64_t step) { reached_step_ = step; }
+
   /// `job_socket` is for its environment; empty: none.
   PreparedWorker prepare(const proto::Round& round, int local_rank, const std::string& job_socket);
 
@@ -65,6 +69,7 @@ class WorkerStarter {
   const AgentConfig& config_;
   const int cgroup_;
   std::vector<std::string> inherited_environment_;
+  std::uint64_t reached_step_ = 0;
   std::shared_ptr<const std::vector<std::string>> stdout_filters_;
   std::shared_ptr<const std::vector<std::string>> stderr_filters_;
   SharedLogFiles filtered_files_;

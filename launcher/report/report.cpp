@@ -13,6 +13,7 @@
 #include "base/exit_codes.hpp"
 #include "base/printable.hpp"
 #include "launcher/options/launch_error.hpp"
+#include "launcher/report/ledger_words.hpp"
 #include "launcher/report/report_hints.hpp"
 #include "launcher/report/report_parts.hpp"
 #include "launcher/report/screen_text.hpp"
@@ -280,16 +281,6 @@ std::string lost_node_text(const proto::Finished& finished, int code) {
   return text + fmt::format("ddprun: exit code {} ({})\n", code,
                             finished.no_restart.empty() ? finished.reason
                                                         : "not restarted: " + finished.no_restart);
-}
-
-/// What the restarts of a job that succeeded have cost. A program that goes on from a checkpoint
-/// repeats less than all that was before the last round.
-std::string success_line(const agent::AgentResult& result) {
-  if (result.finished.restart_count == 0) return "";
-  return fmt::format("ddprun: done in {}, {}, at most {}{} lost\n", describe(result.job_lasted),
-                     counted(result.finished.restart_count, "restart"),
-                     describe(result.last_round.lost_at_most),
-                     result.last_round.repeats_steps ? " and the interrupted steps" : "");
 }
 
 /// How many workers did not just die of the signal, in a job that was asked to end.

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/events/event_json.hpp"
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
 #include "base/version.hpp"
@@ -220,6 +221,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["victims"] = workers_json(verdict.victims, result);
   json["suspects"] = suspects_json(verdict, result);
   json["hints"] = finished.verdict ? hints(result, verdict) : std::vector<std::string>();
+  json["ledger"] = agent::ledger_json(result.ledger);
   json["rounds"] = Json::array();
   for (const agent::RoundSummary& round : result.rounds)
     json["rounds"].push_back(round_json(round, result.node_name));

@@ -15,7 +15,8 @@ _VERSION = 1
 _DO_NOT_WATCH = 1
 _SAVES = 2
 _FIELDS = struct.Struct("=QQ24sII")  # step, time, phase, place, flags
-_FIELDS_AT, _FLAGS_AT, _STOP_AT, _SAVE_AT, _SAVED_AT = 8, 52, 56, 64, 68
+_FIELDS_AT, _FLAGS_AT, _STOP_AT, _SAVE_AT, _SAVED_AT, _TIMES_AT = 8, 52, 56, 64, 68, 72
+_TIMES = struct.Struct("=6Q")  # reached step, first step, first time, reached time, saving, saving since
 _NUMBER = struct.Struct("=I")
 
 
@@ -52,7 +53,24 @@ class _Page:
             return
         finally:
             os.close(descriptor)
+        if self.memory[6] != _VERSION:
+            reached = os.environ.get("DDPRUN_REACHED_STEP", "")
+            struct.pack_into("=Q", self.memory, _TIMES_AT, int(reached) if reached.isdecimal() else 0)
         _permit_debuggers()
+
+    def book(self, memory: mmap.mmap, step: int, phase: str, now: int) -> None:
+        """What the time goes into, for ddprun's ledger."""
+        reached_step, first_step, first, reached, saving, saving_since = _TIMES.unpack_from(memory, _TIMES_AT)
+        saves = phase.startswith(("save", "checkpoint"))
+        if first and reached and not saves and not saving_since:
+            return
+        if saving_since:
+            saving += now - saving_since
+        if not first:
+            first_step, first = step, now
+        if not reached and step >= reached_step:
+            reached = now
+        _TIMES.pack_into(memory, _TIMES_AT, reached_step, first_step, first, reached, saving, now if saves else 0)
 
 
 def _permit_debuggers() -> None:
@@ -87,7 +105,9 @@ def progress(step: int, phase: str = "") -> None:
         return
     _page.place = _page.place + 1 if step == _page.step else 0
     _page.step = step
-    _FIELDS.pack_into(memory, _FIELDS_AT, step, time.monotonic_ns(), text, _page.place, _page.flags)
+    now = time.monotonic_ns()
+    _page.book(memory, step, phase, now)
+    _FIELDS.pack_into(memory, _FIELDS_AT, step, now, text, _page.place, _page.flags)
     if memory[6] != _VERSION:  # the first update: the version comes last
         memory[0:6] = b"ddprun"
         struct.pack_into("=H", memory, 6, _VERSION)

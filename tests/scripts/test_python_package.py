@@ -15,7 +15,7 @@ import unittest
 import wheel_environment
 from wheel_environment import BIN
 
-PAGE = struct.Struct("=6sHQQ24sIIQII56x")
+PAGE = struct.Struct("=6sHQQ24sIIQII6Q8x")
 
 
 @unittest.skipUnless(wheel_environment.has_pip(), "this Python cannot make environments with pip (python3-venv)")
@@ -185,6 +185,21 @@ ddprun.progress_close()
         self.assertEqual((fields[2], fields[6], fields[8:10]), (7, 1, (4, 4)))
         done = self.run_program(self.python, "-c", "import ddprun; ddprun.save_done(); print(ddprun.save_requested())")
         self.assertEqual((done.stdout, done.stderr), ("False\n", ""))
+
+    def test_a_page_tells_what_the_time_of_a_round_went_into(self):
+        page = self.folder / "times"
+        script = """import ddprun, time
+for step, phase in (20, ""), (29, ""), (30, ""), (31, "save"), (31, "checkpoint"), (32, ""), (33, "save"):
+    ddprun.progress(step, phase)
+    time.sleep(0.002)
+"""
+        done = self.run_program(self.python, "-c", script, DDPRUN_PROGRESS_FILE=str(page), DDPRUN_REACHED_STEP="30")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        fields = PAGE.unpack(page.read_bytes())
+        now, (reached_step, first_step, first, reached, saving, saving_since) = fields[3], fields[10:]
+        self.assertEqual((reached_step, first_step, saving_since), (30, 20, now))
+        self.assertTrue(first + 4_000_000 <= reached <= now - 8_000_000, fields)
+        self.assertTrue(4_000_000 <= saving <= now - reached, fields)
 
     def test_the_doctor_names_the_program_its_level_and_the_ports(self):
         done = self.run_program(self.python, "-m", "ddprun.doctor")

@@ -29,6 +29,28 @@ TEST_CASE("a success after restarts reports the lost time") {
   check_report(result, "several");
 }
 
+TEST_CASE("where workers report steps, a success after restarts tells what was lost") {
+  agent::AgentResult result;
+  result.finished.restart_count = 3;
+  result.job_lasted = 6h + 12min;
+  result.ledger.has_steps = true;
+  result.ledger.steps_again = 1234;
+  const auto book = [&](agent::Spent kind, std::chrono::nanoseconds spent,
+                        std::chrono::nanoseconds lost) {
+    result.ledger.spent[static_cast<std::size_t>(kind)] = spent;
+    result.ledger.lost[static_cast<std::size_t>(kind)] = lost;
+  };
+  book(agent::Spent::training, 350min, 0s);
+  book(agent::Spent::starting, 4min, 3min);
+  book(agent::Spent::again, 6min, 6min);
+  book(agent::Spent::hung, 1min, 1min);
+  book(agent::Spent::waiting, 61s, 60s + 500ms);
+  book(agent::Spent::stopping, 200us, 100us);
+  check_report(result, "several kinds");
+  result.ledger.lost = {};
+  check_report(result, "nothing lost");
+}
+
 TEST_CASE("a success has no report and exit code 0") {
   agent::AgentResult result;
   CHECK(said(result).empty());
