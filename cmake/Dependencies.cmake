@@ -8,6 +8,7 @@ find_package(CLI11 REQUIRED)
 find_package(Sodium 1.0.16 REQUIRED)  # HMAC-SHA256 of control frames
 if(DDPRUN_LAUNCHER)
   find_package(OpenSSLHeaders 1.1.1 REQUIRED)  # the library is opened at run time
+  find_package(Ncurses 6.0 REQUIRED)  # ddpctl top
 endif()
 if(DDPRUN_TRAIN)
   find_package(ZLIB REQUIRED)

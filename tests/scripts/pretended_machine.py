@@ -22,6 +22,7 @@ PROVIDES = {
     "libpng-dev": "png.h",
     "libsodium-dev": "sodium.h",
     "libssl-dev": "openssl/ssl.h",
+    "libncurses-dev": "ncurses.h",
     "libboost1.81-dev": "boost/version.hpp",
 }
 PLAIN_TOOLS = ["basename", "bash", "cat", "chmod", "cp", "dirname", "find", "grep", "head", "ln", "mkdir", "mktemp", "paste",

@@ -7,7 +7,8 @@ import re
 
 IDENTIFIER = re.compile(r"SPDXRef-[A-Za-z0-9.-]+")
 # The licences and exceptions of the SPDX licence list that occur here.
-LICENSES = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "GPL-3.0-or-later", "IJG", "ISC", "LGPL-2.1-or-later", "MIT", "Zlib", "libpng-2.0"}
+LICENSES = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "GPL-3.0-or-later", "IJG", "ISC", "LGPL-2.1-or-later", "MIT", "X11-distribute-modifications-variant", "Zlib",
+            "libpng-2.0"}
 EXCEPTIONS = {"GCC-exception-2.0-note", "GCC-exception-3.1", "LLVM-exception"}
 RELATIONSHIPS = {"DESCRIBES", "STATIC_LINK", "GENERATED_FROM"}
 DIGITS = {"SHA1": 40, "SHA256": 64}

@@ -298,7 +298,8 @@ class Notices(unittest.TestCase):
         self.assertGreater(len(rows), 8)
         titles = {"MIT": "MIT License", "BSD-3-Clause": "Neither the name of the copyright holder", "BSL-1.0": "Boost Software License - Version 1.0",
                   "ISC": "ISC License", "BSD-2-Clause": "BSD 2-Clause License", "Apache-2.0": "Apache License 2.0 (LICENSE)", "IJG": "IJG License",
-                  "libpng-2.0": "PNG Reference Library License version 2", "Zlib": "zlib License", "Apache-2.0 WITH LLVM-exception": "Apache License 2.0 with LLVM Exceptions",
+                  "libpng-2.0": "PNG Reference Library License version 2", "Zlib": "zlib License", "X11-distribute-modifications-variant": "X11 License Distribution Modification Variant",
+                  "Apache-2.0 WITH LLVM-exception": "Apache License 2.0 with LLVM Exceptions",
                   "GPL-3.0-or-later WITH GCC-exception-3.1": "GCC Runtime Library Exception, version 3.1",
                   "LGPL-2.1-or-later WITH GCC-exception-2.0-note": "GNU Lesser General Public License, version 2.1 or later"}
         for name, license_, _, _ in rows:
