@@ -10,6 +10,7 @@
 
 #include "base/describe.hpp"
 #include "base/printable.hpp"
+#include "launcher/ctl/answer_fields.hpp"
 #include "proto/json_document.hpp"
 
 namespace ddprun::ctl {
@@ -21,19 +22,8 @@ using Rows = std::vector<std::vector<std::string>>;
 
 constexpr std::size_t kProgramBytesMax = 60;
 
-std::string text_in(const JsonValue& json, const char* name) {
-  const auto field = json.member(name);
-  return field ? printable(field->text().value_or("")) : "";
-}
-
 std::int64_t number_in(const JsonValue& json, const char* name) {
-  const auto field = json.member(name);
-  return field ? field->signed_number().value_or(0) : 0;
-}
-
-std::optional<double> fraction_in(const JsonValue& json, const char* name) {
-  const auto field = json.member(name);
-  return field ? field->number() : std::nullopt;
+  return whole_in(json, name).value_or(0);
 }
 
 /// Seconds as text; empty: there is no such field.

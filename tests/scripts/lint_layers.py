@@ -54,7 +54,7 @@ MAY_INCLUDE = {
                       "rendezvous/etcd/etcd_url", "rendezvous/membership", "rendezvous/munge", "rendezvous/service/hosting", "rendezvous/tls", "machine", "proto", "base"],
     "launcher/doctor": ["launcher/options", "launcher/program", "launcher/plan", "agent/progress", "machine/processes", "machine/programs", "base"],
     "launcher/report": ["launcher/options", "agent/agent", "agent/chaos", "agent/events", "agent/progress/stack_methods", "agent/streams", "agent/terminal", "rendezvous/membership", "proto", "base"],
-    "launcher/ctl": ["agent/streams/stream_text", "agent/terminal", "proto", "texts/cli", "texts", "base"],
+    "launcher/ctl": ["agent/streams/stream_text", "agent/terminal/terminal_text", "machine/devices", "proto", "texts/cli", "texts", "base"],
     "launcher/ssh": ["launcher/options", "launcher/cluster", "launcher/report", "rendezvous/service", "rendezvous/store", "warden/agent_deadline",
                      "warden/supervised_child", "warden/warden_signals", "machine/processes", "machine/programs", "proto", "base"],
     "trainer": [],
