@@ -19,6 +19,7 @@
 #include "launcher/ctl/jobs_here.hpp"
 #include "launcher/ctl/log_lines.hpp"
 #include "launcher/ctl/screens.hpp"
+#include "launcher/ctl/top.hpp"
 #include "proto/error.hpp"
 #include "proto/json_document.hpp"
 
@@ -311,6 +312,8 @@ int run_command(const CtlOptions& options, const Output& output) {
     case Command::status:
       show_status(options, output);
       break;
+    case Command::top:
+      return show_top(options);
     case Command::events:
       show_events(options, output);
       break;

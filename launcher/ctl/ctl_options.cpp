@@ -28,6 +28,7 @@ struct CommandRow {
 constexpr auto kCommands = std::to_array<CommandRow>({
     {"ls", Command::list, "--json"},
     {"status", Command::status, "--json"},
+    {"top", Command::top, "--interval"},
     {"events", Command::events, "--json --follow"},
     {"logs", Command::logs, "--rank --follow"},
     {"stacks", Command::stacks, "--rank"},
@@ -37,6 +38,9 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"stop", Command::stop, "--now"},
     {"wait", Command::wait, ""},
 });
+
+constexpr std::chrono::milliseconds kIntervalMin{100};
+constexpr std::chrono::seconds kIntervalMax{60};
 
 class Wrong : public std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -109,6 +113,8 @@ std::variant<CtlOptions, CtlExit> parse_ctl_options(const std::vector<std::strin
             "With events and logs: also those to come, until the job has ended");
   line.duration("--timeout", read.timeout, std::chrono::seconds(1),
                 "With save: wait at most so long; it stays asked for");
+  line.duration("--interval", read.interval, kIntervalMin,
+                "With top: ask the job so often, from 0.1 to 60 seconds");
   line.flag("--now", read.now, "With stop: kill the workers, without waiting --grace-period");
   line.flag("--json", read.json, "With ls, status and events: print JSON");
   if (const auto end = line.parse(arguments))
@@ -120,6 +126,8 @@ std::variant<CtlOptions, CtlExit> parse_ctl_options(const std::vector<std::strin
     options.follow = read.follow;
     options.now = read.now;
     options.timeout = read.timeout;
+    if (read.interval > kIntervalMax) throw Wrong("--interval is at most 60 seconds");
+    options.interval = read.interval;
     options.json = read.json;
     return options;
   } catch (const Wrong& wrong) {

@@ -12,7 +12,7 @@ namespace ddprun::ctl {
 
 inline constexpr int kExitRefused = 1;  ///< no such job, or it cannot do what it is asked for
 
-enum class Command { list, status, events, logs, stacks, save, restart, stop, signal, wait };
+enum class Command { list, status, top, events, logs, stacks, save, restart, stop, signal, wait };
 
 struct CtlOptions {
   Command command = Command::list;
@@ -20,6 +20,7 @@ struct CtlOptions {
   std::optional<int> rank;  ///< logs, stacks, signal; none: all workers
   int signal = 0;
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  ///< save
+  std::chrono::nanoseconds interval = std::chrono::seconds(1);  ///< top: between two questions
   bool json = false;
   bool follow = false;
   bool now = false;

@@ -12,6 +12,7 @@ Looks into running ddprun jobs of this user on this machine.
 
   ddpctl ls             the jobs
   ddpctl status         one job: its round, and the state and step of each worker
+  ddpctl top            the same on the whole terminal, again and again, slowest first
   ddpctl events -f      what happens to it, from its start on
   ddpctl logs -f        what its workers print
   ddpctl stacks         what the threads of its workers are doing now
@@ -27,6 +28,7 @@ job runs.
   -f, --follow          events, logs: go on until the job has ended
   --rank=N              logs, stacks, signal: of this worker only
   --timeout=SECONDS     save: wait at most so long (default: 600)
+  --interval=SECONDS    top: ask so often (default: 1)
   --now                 stop: kill the workers without --grace-period
   --json                ls, status, events: JSON, as docs/ddpctl.md describes it
 
@@ -50,6 +52,7 @@ inline ProgramText ctl_text() {
           "shows the part of this machine; rdzvd --status shows all nodes.",
       .examples = {{"ddpctl ls", "the jobs on this machine"},
                    {"ddpctl status", "the only job: a line for each worker"},
+                   {"ddpctl top", "watch its workers; q leaves, and the job goes on"},
                    {"ddpctl events train7 -f", "what happens to the job train7, as it happens"},
                    {"ddpctl logs -f --rank=3", "what rank 3 prints, also into a file"},
                    {"ddpctl stacks --rank=3", "what rank 3 is doing, by py-spy or gdb"},
@@ -59,6 +62,7 @@ inline ProgramText ctl_text() {
       .option_examples = {{"--rank", "ddpctl stacks --rank=3"},
                           {"--follow", "ddpctl events --follow"},
                           {"--timeout", "ddpctl save --timeout=60"},
+                          {"--interval", "ddpctl top --interval=5"},
                           {"--now", "ddpctl stop --now"},
                           {"--json", "ddpctl status --json"},
                           {"--completion", "ddpctl --completion=bash"},
@@ -70,6 +74,11 @@ inline ProgramText ctl_text() {
             .terms = {{"ls", "The jobs of this user on this machine (of root: of all users)"},
                       {"status [JOB]",
                        "State, round and restarts of a job; state, step and use of its workers"},
+                      {"top [JOB]",
+                       "A line for each worker on the whole terminal, the slowest first: state, "
+                       "step, steps a second, time since its last progress, CPU, memory, use of "
+                       "its GPU, last line. Keys: q leaves, arrows scroll, s changes the order, h "
+                       "shows them. The job goes on. It ends with the job"},
                       {"events [JOB]",
                        "What has happened to it, oldest first: rounds, starts and ends of "
                        "workers, restarts, signals, and lines that ddprun has printed. The newest "
@@ -102,6 +111,7 @@ inline ProgramText ctl_text() {
       .see_also = "ddprun(1), rdzvd(8)",
       .commands = {{"ls", "the jobs on this machine"},
                    {"status", "round, restarts and workers of a job"},
+                   {"top", "watch its workers, slowest first"},
                    {"events", "what has happened to it"},
                    {"logs", "what its workers print"},
                    {"stacks", "what the threads of its workers are doing"},

@@ -28,6 +28,8 @@ class JobConnection {
   [[nodiscard]] bool has_feature(const std::string& feature) const;
 
   Result<void> send(const std::string& json, Clock::time_point deadline);
+  /// For poll(); it stays ours.
+  [[nodiscard]] int descriptor() const { return socket_.get(); }
   /// The next answer. None: waits as long as it takes. Errors: also peer_closed.
   Result<std::string> receive(std::optional<Clock::time_point> deadline);
 

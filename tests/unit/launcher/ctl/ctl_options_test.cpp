@@ -37,6 +37,8 @@ TEST_CASE("a command may have a job, and options before and behind it") {
   CHECK(parsed({"events", "train7", "--follow"}).job == "train7");
   CHECK(parsed({"stacks", "--rank=3"}).rank == 3);
   CHECK(parsed({"stop", "--now"}).now);
+  CHECK(parsed({"top"}).interval == std::chrono::seconds(1));
+  CHECK(parsed({"top", "--interval=100ms", "train7"}).interval == std::chrono::milliseconds(100));
   CHECK(parsed({"save"}).timeout == std::chrono::minutes(10));
   CHECK(parsed({"save", "train7", "--timeout=2m"}).timeout == std::chrono::minutes(2));
 }
@@ -68,12 +70,15 @@ TEST_CASE("every option has one example, which names it and is accepted") {
 TEST_CASE("what is wrong is answered with what to type") {
   CHECK_THAT(refused({}), Contains("Usage: ddpctl COMMAND"));
   CHECK(refused({"statsu"}) == "ddpctl: unknown command statsu; did you mean status?\n");
-  CHECK_THAT(refused({"x"}), Contains("it is one of ls, status, events"));
+  CHECK_THAT(refused({"x"}), Contains("it is one of ls, status, top, events"));
   CHECK(refused({"status", "a", "b"}) == "ddpctl: unexpected argument b: status takes one JOB\n");
   CHECK(refused({"stop", "--rank=1"}) == "ddpctl: --rank is not for stop\n");
   CHECK_THAT(refused({"signal"}), Contains("ddpctl signal USR1 [JOB]"));
   CHECK(refused({"signal", "USR3"}) == "ddpctl: unknown signal USR3; did you mean SIGUSR1?\n");
   CHECK_THAT(refused({"stacks", "--rank=x"}), Contains("must be a number"));
   CHECK_THAT(refused({"save", "--timeout=0"}), Contains("--timeout"));
+  CHECK_THAT(refused({"top", "--interval=0.05"}), Contains("--interval"));
+  CHECK_THAT(refused({"top", "--interval=61"}), Contains("--interval is at most 60 seconds"));
+  CHECK_THAT(refused({"status", "--interval=2"}), Contains("--interval is not for status"));
   CHECK_THAT(refused({"events", "--folow"}), Contains("did you mean --follow?"));
 }
