@@ -46,9 +46,9 @@ struct ddprun_progress_page {
   uint64_t first_step;   /* of the first update */
   uint64_t first_ns;     /* CLOCK_MONOTONIC at that; ddprun writes 0 when a round begins */
   uint64_t reached_ns;   /* at the first update with `reached_step` or a higher one; 0: not yet */
-  uint64_t saving_ns;    /* how long phases took whose names begin with "save" or "checkpoint" */
-  uint64_t saving_since_ns; /* CLOCK_MONOTONIC when this one began; 0: it is none */
-  uint64_t more[1];         /* 0 */
+  uint64_t saving_ns;    /* how long phases took that are over, and in which it saved */
+  uint64_t waiting_ns;   /* the same of those in which it waited for other workers */
+  uint64_t more[1];      /* 0 */
 };
 
 /* Why ddprun sends a worker SIGTERM, or the signal that it got itself. */
@@ -65,7 +65,24 @@ enum ddprun_stop {
 typedef struct ddprun_progress {
   volatile struct ddprun_progress_page* page; /* NULL: there is no reader, and updates do nothing */
   uint32_t saves;                             /* 2: ddprun_progress_save_requested was called */
+  uint32_t kind;                              /* of the phase: enum ddprun_phase_kind */
 } ddprun_progress;
+
+/* What a phase counts as in ddprun's report, by its name. */
+enum ddprun_phase_kind {
+  DDPRUN_PHASE_WORK = 0,
+  DDPRUN_PHASE_SAVE = 1, /* "save...", and with "checkpoint" in it */
+  DDPRUN_PHASE_WAIT = 2  /* "all-...", "barrier...", "share...", "wait...": on other workers */
+};
+
+static inline uint32_t ddprun_phase_kind_of(const char* phase) {
+  if (strncmp(phase, "save", 4) == 0 || strstr(phase, "checkpoint") != NULL)
+    return DDPRUN_PHASE_SAVE;
+  if (strncmp(phase, "all-", 4) == 0 || strncmp(phase, "barrier", 7) == 0 ||
+      strncmp(phase, "share", 5) == 0 || strncmp(phase, "wait", 4) == 0)
+    return DDPRUN_PHASE_WAIT;
+  return DDPRUN_PHASE_WORK;
+}
 
 /* Makes the page that the environment variable DDPRUN_PROGRESS_FILE names. Returns 0, or an errno;
  * ENOENT: there is no such variable, so no reader; ENOSPC: memory (/dev/shm) or the disk that
@@ -79,6 +96,7 @@ static inline int ddprun_progress_open(ddprun_progress* progress) {
   int error = 0;
   progress->page = NULL;
   progress->saves = 0;
+  progress->kind = DDPRUN_PHASE_WORK;
   if (path == NULL || path[0] == '\0') return ENOENT;
   fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return errno;
@@ -106,25 +124,27 @@ static inline int ddprun_progress_open(ddprun_progress* progress) {
   return 0;
 }
 
-/* Not for programs: books the time for ddprun's ledger. */
-static inline void ddprun_progress_book(volatile struct ddprun_progress_page* page, uint64_t step,
-                                        const char* phase, uint64_t now) {
+/* Not for programs: books the time since the last update for ddprun's report. */
+static inline void ddprun_progress_book(ddprun_progress* progress, uint64_t step, uint64_t now) {
+  volatile struct ddprun_progress_page* page = progress->page;
   if (page->first_ns == 0) {
     page->first_step = step;
     page->first_ns = now;
   }
   if (page->reached_ns == 0 && step >= page->reached_step) page->reached_ns = now;
-  if (page->saving_since_ns != 0) page->saving_ns = page->saving_ns + now - page->saving_since_ns;
-  page->saving_since_ns =
-      strncmp(phase, "save", 4) == 0 || strncmp(phase, "checkpoint", 10) == 0 ? now : 0;
+  if (progress->kind == DDPRUN_PHASE_SAVE)
+    page->saving_ns = page->saving_ns + now - page->time_ns;
+  else if (progress->kind == DDPRUN_PHASE_WAIT)
+    page->waiting_ns = page->waiting_ns + now - page->time_ns;
 }
 
 /* Says that this worker is at `step`, in `phase` (text of up to 24 bytes, may be NULL). The time in
- * phases whose names begin with "save" or "checkpoint" counts as saving in ddprun's report. */
+ * some phases counts as saving or waiting: enum ddprun_phase_kind. */
 static inline void ddprun_progress_update(ddprun_progress* progress, uint64_t step,
                                           const char* phase) {
   volatile struct ddprun_progress_page* page = progress->page;
   struct timespec now;
+  uint64_t now_ns;
   union {
     char text[24];
     uint64_t words[3];
@@ -138,8 +158,10 @@ static inline void ddprun_progress_update(ddprun_progress* progress, uint64_t st
   page->step = step;
   for (i = 0; i < 3; ++i) page->phase[i] = name.words[i];
   page->flags = progress->saves;
-  page->time_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-  ddprun_progress_book(page, step, phase != NULL ? phase : "", page->time_ns);
+  now_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+  ddprun_progress_book(progress, step, now_ns);
+  progress->kind = ddprun_phase_kind_of(phase != NULL ? phase : "");
+  page->time_ns = now_ns;
   if (page->version == 1) return;
   for (i = 0; i < sizeof page->magic; ++i) page->magic[i] = "ddprun"[i];
   page->version = 1;

@@ -127,7 +127,8 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                [this](proto::RoundNumber start, int local_rank) {
                  return output_.recent()->last_line({start, local_rank});
                },
-               [this] { return local_.ledger_entries(config_, machine(), Clock::now()); }}},
+               [this] { return local_.ledger_entries(config_, machine(), Clock::now()); },
+               [this] { return watches_.slow(); }}},
              Ledger(start_.at)},
       store_(context_, config, open_files_, nodes_,
              [this](const std::string& problem) {
@@ -149,7 +150,10 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       watches_(context_, config, user, machine(), descendants_,
                {[this](const std::string& line) { output_.notice(line); },
                 [this](FoundHang found) { handle(std::move(found)); },
-                [this] { handle(SuspectsSeen{}); }}) {
+                [this] { handle(SuspectsSeen{}); },
+                [this](const WorkerSlow& slow) {
+                  local_.note(slow, machine(), start_.wall_time_of(Clock::now()));
+                }}) {
   if (config.checks.preflight)
     checks_.preflight.emplace(
         context_, user, *config.checks.preflight,

@@ -58,6 +58,7 @@ void JobAnswers::answer(const JobRequest& request, pid_t asker, JobSocket::Reply
       [&](const StatusWanted& wanted) {
         reply(job_status(config_, machine_, started_,
                          events_.ledger ? events_.ledger() : LedgerEntries(),
+                         events_.slow ? events_.slow() : std::map<int, double>(),
                          wanted.last_lines ? events_.last_line : LastLine()));
       },
       [&](const StacksWanted& wanted) { take_stacks(wanted.rank, std::move(reply)); },

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 
 #include <boost/asio/io_context.hpp>
@@ -31,6 +32,7 @@ class JobAnswers {
     std::function<bool()> restart;
     LastLine last_line;
     std::function<LedgerEntries()> ledger;
+    std::function<std::map<int, double>()> slow;  ///< as SlowRankWatch's
   };
 
   /// All references are borrowed.

@@ -116,7 +116,7 @@ Json worker_json(const AgentConfig& config, const NodeRound& round, int local_ra
 
 std::string job_status(const AgentConfig& config, const NodeMachine& machine,
                        Clock::time_point started, const LedgerEntries& ledger,
-                       const LastLine& last_line) {
+                       const std::map<int, double>& slow, const LastLine& last_line) {
   const Clock::time_point now = Clock::now();
   const NodeRound* const round = machine.round();
   Json json = {{"run_id", config.run_id},
@@ -139,6 +139,8 @@ std::string job_status(const AgentConfig& config, const NodeMachine& machine,
   json["world_size"] = round->round.world_size;
   for (int i = 0; i < static_cast<int>(round->group.workers().size()); ++i)
     json["workers"].push_back(worker_json(config, *round, i, now, last_line));
+  for (const auto& [local_rank, factor] : slow)
+    json["workers"][static_cast<std::size_t>(local_rank)]["slow_factor"] = factor;
   return json_text(json);
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "agent/config.hpp"
@@ -17,10 +18,11 @@ namespace ddprun::agent {
 using LastLine = std::function<std::string(proto::RoundNumber start, int local_rank)>;
 
 /// One JSON object, as docs/ddpctl.md describes it. Reads the workers' progress pages and what the
-/// kernel counts for them. `started`: when the job began here. `last_line`: empty where the lines
+/// kernel counts for them. `started`: when the job began here. `slow`: by local rank, how many
+/// times as long the steps of a slow worker take. `last_line`: empty where the lines
 /// are not asked for.
 std::string job_status(const AgentConfig& config, const NodeMachine& machine,
                        Clock::time_point started, const LedgerEntries& ledger,
-                       const LastLine& last_line = {});
+                       const std::map<int, double>& slow, const LastLine& last_line = {});
 
 }  // namespace ddprun::agent

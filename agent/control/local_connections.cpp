@@ -64,8 +64,8 @@ std::optional<Ledger::RoundClock> round_clock(const AgentConfig& config, const N
                              .reached_at = std::nullopt,
                              .saving = std::chrono::nanoseconds(times.saving_ns)};
     if (times.reached_ns != 0) clock.reached_at = at(times.reached_ns);
-    if (times.saving_since_ns != 0)
-      clock.saving += std::max(std::chrono::nanoseconds(0), now - at(times.saving_since_ns));
+    if (kind_of_phase(page->phase) == PhaseKind::saving)
+      clock.saving += std::max(std::chrono::nanoseconds(0), now - at(page->time_ns));
     if (round->hang) clock.hung_since = round->hang->since;
     return clock;
   }

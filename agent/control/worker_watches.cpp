@@ -48,6 +48,9 @@ WorkerWatches::WorkerWatches(boost::asio::io_context& context, const AgentConfig
       events_(std::move(events)),
       round_(context, config, user, {events_.notice, events_.hung}),
       suspects_(context, config, user, {events_.notice, events_.suspects_seen}),
+      slow_(context, config,
+            {[this] { return machine_.round() != nullptr ? &machine_.round()->group : nullptr; },
+             [this](const SlowRank& found) { tell_of(found); }}),
       memory_timer_(context) {}
 
 void WorkerWatches::start() {
@@ -63,6 +66,7 @@ void WorkerWatches::begin_round(std::vector<OutputSource>& sources) {
   suspects_.forget();
   if (!memory_kills_) count_memory_kills();
   round_.begin(round.round, round.group, sources);
+  slow_.begin();
 }
 
 void WorkerWatches::end_round() {
@@ -74,6 +78,7 @@ void WorkerWatches::end_round() {
 void WorkerWatches::stop() {
   round_.stop();
   suspects_.stop();
+  slow_.stop();
 }
 
 void WorkerWatches::pause() {
@@ -83,6 +88,7 @@ void WorkerWatches::pause() {
 
 void WorkerWatches::resume() {
   round_.resume();
+  slow_.forget();
   if (timers_) timers_->resume();
 }
 
@@ -94,6 +100,17 @@ void WorkerWatches::worker_ended(pid_t pid) {
   if (timers_) timers_->worker_ended(pid);
   round_.worker_ended(pid);
   suspects_.worker_ended(pid);
+}
+
+void WorkerWatches::tell_of(const SlowRank& found) {
+  const NodeRound& round = *machine_.round();
+  const WorkerRecord& worker = round.group.workers()[static_cast<std::size_t>(found.local_rank)];
+  const int rank = round.round.first_rank + found.local_rank;
+  events_.notice(fmt::format(
+      "rank {} is slow: a step takes it {} without waiting for others, {:.2f} times as long as the "
+      "other ranks here ({})",
+      rank, describe(found.step_time), found.factor, describe(found.others_time)));
+  events_.slow({{rank, found.local_rank, worker.pid}, found.factor, found.step_time});
 }
 
 /// A start is too short for that: no process fills a machine's memory in so little time.

@@ -14,8 +14,10 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/control/descendants.hpp"
+#include "agent/events/event_log.hpp"
 #include "agent/node/node_machine.hpp"
 #include "agent/progress/round_watch.hpp"
+#include "agent/progress/slow_rank_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
 #include "agent/progress/timer_file.hpp"
 
@@ -27,6 +29,7 @@ class WorkerWatches {
     std::function<void(const std::string& line)> notice;  ///< a line for the user
     std::function<void(FoundHang)> hung;
     std::function<void()> suspects_seen;  ///< once for each look_at_suspects, unless it is stopped
+    std::function<void(const WorkerSlow&)> slow;  ///< once for each slow worker of a round
   };
 
   /// All references are borrowed.
@@ -60,6 +63,8 @@ class WorkerWatches {
   [[nodiscard]] const std::map<int, std::vector<std::string>>& stacks() const {
     return suspects_.stacks();
   }
+  /// As SlowRankWatch's.
+  [[nodiscard]] const std::map<int, double>& slow() const { return slow_.slow(); }
   /// The worker that was furthest behind when the round was stopped.
   [[nodiscard]] std::optional<proto::SlowestWorker> take_slowest() {
     return std::exchange(slowest_, std::nullopt);
@@ -68,6 +73,7 @@ class WorkerWatches {
   [[nodiscard]] bool take_memory_kill();
 
  private:
+  void tell_of(const SlowRank& found);
   void count_memory_kills();
   void stop_for(const ExpiredTimer& timer, const Descendants::Processes& all);
 
@@ -78,6 +84,7 @@ class WorkerWatches {
   const Events events_;
   RoundWatch round_;
   SuspectWatch suspects_;
+  SlowRankWatch slow_;
   std::optional<proto::SlowestWorker> slowest_;
   boost::asio::steady_timer memory_timer_;
   std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked

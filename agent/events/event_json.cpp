@@ -14,9 +14,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, std::variant_size_v<Happening>> kNames{
-    "round_began",   "worker_began", "worker_left",     "worker_hung",   "worker_ended",
-    "round_stopped", "round_ended",  "restart_planned", "nodes_awaited", "check_made",
-    "signal",        "notice",       "save_ended",      "line",          "job_ended"};
+    "round_began",     "worker_began",  "worker_left",   "worker_hung",
+    "worker_slow",     "worker_ended",  "round_stopped", "round_ended",
+    "restart_planned", "nodes_awaited", "check_made",    "signal",
+    "notice",          "save_ended",    "line",          "job_ended"};
 
 /// Adds what the event says of itself.
 struct Fields {
@@ -41,6 +42,11 @@ struct Fields {
   void operator()(const WorkerHung& one) const {
     add(one.worker);
     json["how"] = one.how.text;
+  }
+  void operator()(const WorkerSlow& one) const {
+    add(one.worker);
+    json["factor"] = one.factor;
+    json["step_seconds"] = in_seconds(one.step_time);
   }
   void operator()(const WorkerEnded& one) const {
     add(one.worker);

@@ -53,6 +53,12 @@ struct WorkerHung {
   EventWorker worker;
   EventText how;
 };
+/// Its steps take longer than those of the others on this node, without waits.
+struct WorkerSlow {
+  EventWorker worker;
+  double factor = 1;  ///< by the median of the others
+  std::chrono::nanoseconds step_time{0};
+};
 struct WorkerEnded {
   EventWorker worker;
   ExitStatus exit;
@@ -106,9 +112,10 @@ struct JobEnded {
   EventText reason;
 };
 
-using Happening = std::variant<RoundBegan, WorkerBegan, WorkerLeft, WorkerHung, WorkerEnded,
-                               RoundStopped, RoundEnded, RestartAnnounced, NodesAwaited, CheckMade,
-                               SignalCame, NoticeCame, SaveEnded, LinePrinted, JobEnded>;
+using Happening =
+    std::variant<RoundBegan, WorkerBegan, WorkerLeft, WorkerHung, WorkerSlow, WorkerEnded,
+                 RoundStopped, RoundEnded, RestartAnnounced, NodesAwaited, CheckMade, SignalCame,
+                 NoticeCame, SaveEnded, LinePrinted, JobEnded>;
 
 struct JobEvent {
   std::uint64_t number = 0;  ///< from 1, without gaps

@@ -36,7 +36,7 @@ constexpr std::size_t kFirstStepAt = 80;
 constexpr std::size_t kFirstTimeAt = 88;
 constexpr std::size_t kReachedTimeAt = 96;
 constexpr std::size_t kSavingAt = 104;
-constexpr std::size_t kSavingSinceAt = 112;
+constexpr std::size_t kWaitingAt = 112;
 
 template <class Number>
 Number number_at(std::string_view bytes, std::size_t offset) {
@@ -92,7 +92,7 @@ PageReading parse_progress_page(std::string_view bytes) {
                   number_at<std::uint64_t>(bytes, kFirstTimeAt),
                   number_at<std::uint64_t>(bytes, kReachedTimeAt),
                   number_at<std::uint64_t>(bytes, kSavingAt),
-                  number_at<std::uint64_t>(bytes, kSavingSinceAt)};
+                  number_at<std::uint64_t>(bytes, kWaitingAt)};
   return {page, ""};
 }
 
@@ -118,11 +118,19 @@ void write_save_request(const std::string& path, std::uint32_t number) {
   write_number(path, kLongPageBytes, number, kSaveAt);
 }
 
+PhaseKind kind_of_phase(std::string_view phase) {
+  if (phase.starts_with("save") || phase.find("checkpoint") != std::string_view::npos)
+    return PhaseKind::saving;
+  for (const std::string_view begin : {"all-", "barrier", "share", "wait"})
+    if (phase.starts_with(begin)) return PhaseKind::waiting;
+  return PhaseKind::work;
+}
+
 void begin_round_in_page(const std::string& path, std::uint64_t reached) {
   const auto page = read_progress_page(path).page;
   if (!page || !page->times) return;
   write_number(path, kLongPageBytes, reached, kReachedStepAt);
-  for (const std::size_t at : {kReachedTimeAt, kSavingAt, kFirstTimeAt})
+  for (const std::size_t at : {kReachedTimeAt, kSavingAt, kWaitingAt, kFirstTimeAt})
     write_number(path, kLongPageBytes, std::uint64_t{0}, static_cast<off_t>(at));
 }
 

@@ -21,8 +21,8 @@ struct PageTimes {
   std::uint64_t first_ns = 0;  ///< of its first update
   std::uint64_t reached_ns =
       0;  ///< when it was at the step that earlier rounds had reached; 0: not yet
-  std::uint64_t saving_ns = 0;        ///< how long it has saved
-  std::uint64_t saving_since_ns = 0;  ///< 0: it does not save now
+  std::uint64_t saving_ns = 0;   ///< how long it has saved, up to its last update
+  std::uint64_t waiting_ns = 0;  ///< how long it has waited for other workers, up to then
 
   friend bool operator==(const PageTimes&, const PageTimes&) = default;
 };
@@ -40,6 +40,10 @@ struct ProgressPage {
 
   friend bool operator==(const ProgressPage&, const ProgressPage&) = default;
 };
+
+/// What a phase counts as, by its name: enum ddprun_phase_kind of worker/ddprun_progress.h.
+enum class PhaseKind { work, saving, waiting };
+PhaseKind kind_of_phase(std::string_view phase);
 
 /// Both empty: nothing has been written yet.
 struct PageReading {

@@ -79,7 +79,9 @@ std::string state_of(const JsonValue& worker) {
     return "killed by " + signal_name(static_cast<int>(number_in(worker, "signal")));
   if (worker.member("exit_code"))
     return fmt::format("exited with {}", number_in(worker, "exit_code"));
-  return text_in(worker, "state");
+  const auto slow = worker.member("slow_factor");
+  if (!slow) return text_in(worker, "state");
+  return fmt::format("{}, slow ({:.2f}x)", text_in(worker, "state"), slow->number().value_or(1));
 }
 
 /// `time: 94.1 % training, 3.2 % starting`, the most first. Empty: an older agent does not say.

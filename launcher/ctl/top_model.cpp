@@ -66,7 +66,7 @@ void set_state(TopRow& row, const JsonValue& worker) {
     row.state = fmt::format("exit {}", *code);
     row.has_failed = *code != 0;
   } else {
-    row.state = text_in(worker, "state");
+    row.state = worker.member("slow_factor") ? "slow" : text_in(worker, "state");
     row.has_failed = row.state == "not_started";
     std::replace(row.state.begin(), row.state.end(), '_', ' ');
   }

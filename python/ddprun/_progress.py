@@ -16,7 +16,8 @@ _DO_NOT_WATCH = 1
 _SAVES = 2
 _FIELDS = struct.Struct("=QQ24sII")  # step, time, phase, place, flags
 _FIELDS_AT, _FLAGS_AT, _STOP_AT, _SAVE_AT, _SAVED_AT, _TIMES_AT = 8, 52, 56, 64, 68, 72
-_TIMES = struct.Struct("=6Q")  # reached step, first step, first time, reached time, saving, saving since
+_TIMES = struct.Struct("=6Q")  # reached step, first step, first time, reached time, saving, waiting
+_WAITS = ("all-", "barrier", "share", "wait")
 _NUMBER = struct.Struct("=I")
 
 
@@ -35,6 +36,7 @@ class _Page:
         self.step = -1
         self.place = 0
         self.flags = 0
+        self.phase = ""
 
     def open(self) -> None:
         self.opened = True
@@ -59,18 +61,23 @@ class _Page:
         _permit_debuggers()
 
     def book(self, memory: mmap.mmap, step: int, phase: str, now: int) -> None:
-        """What the time goes into, for ddprun's ledger."""
-        reached_step, first_step, first, reached, saving, saving_since = _TIMES.unpack_from(memory, _TIMES_AT)
-        saves = phase.startswith(("save", "checkpoint"))
-        if first and reached and not saves and not saving_since:
+        """What the time since the last update went into, for ddprun's report."""
+        spent, self.phase = self.phase, phase
+        saves = spent.startswith("save") or "checkpoint" in spent
+        waits = not saves and spent.startswith(_WAITS)
+        reached_step, first_step, first, reached, saving, waiting = _TIMES.unpack_from(memory, _TIMES_AT)
+        if first and reached and not saves and not waits:
             return
-        if saving_since:
-            saving += now - saving_since
+        last = struct.unpack_from("=Q", memory, _FIELDS_AT + 8)[0]
         if not first:
             first_step, first = step, now
         if not reached and step >= reached_step:
             reached = now
-        _TIMES.pack_into(memory, _TIMES_AT, reached_step, first_step, first, reached, saving, now if saves else 0)
+        if saves:
+            saving += now - last
+        elif waits:
+            waiting += now - last
+        _TIMES.pack_into(memory, _TIMES_AT, reached_step, first_step, first, reached, saving, waiting)
 
 
 def _permit_debuggers() -> None:
@@ -91,6 +98,9 @@ _page = _Page()
 
 def progress(step: int, phase: str = "") -> None:
     """Reports that this worker is at `step`, in `phase` (up to 24 bytes). One thread calls it; it makes no system call but the first time.
+
+    The time in phases "save...", or with "checkpoint" in it, counts as saving in ddprun's report, in "all-...", "barrier...", "share..." and
+    "wait..." as waiting for other workers.
 
     Raises TypeError or ValueError, also without ddprun, for a step that is no integer from 0 to 2**64 - 1.
     """

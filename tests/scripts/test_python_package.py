@@ -189,17 +189,18 @@ ddprun.progress_close()
     def test_a_page_tells_what_the_time_of_a_round_went_into(self):
         page = self.folder / "times"
         script = """import ddprun, time
-for step, phase in (20, ""), (29, ""), (30, ""), (31, "save"), (31, "checkpoint"), (32, ""), (33, "save"):
+for step, phase in (20, ""), (29, ""), (30, ""), (31, "save"), (31, "last checkpoint"), (32, "all-reduce"), (33, "wait"), (34, ""):
     ddprun.progress(step, phase)
     time.sleep(0.002)
 """
         done = self.run_program(self.python, "-c", script, DDPRUN_PROGRESS_FILE=str(page), DDPRUN_REACHED_STEP="30")
         self.assertEqual(done.returncode, 0, done.stderr)
         fields = PAGE.unpack(page.read_bytes())
-        now, (reached_step, first_step, first, reached, saving, saving_since) = fields[3], fields[10:]
-        self.assertEqual((reached_step, first_step, saving_since), (30, 20, now))
-        self.assertTrue(first + 4_000_000 <= reached <= now - 8_000_000, fields)
+        now, (reached_step, first_step, first, reached, saving, waiting) = fields[3], fields[10:]
+        self.assertEqual((reached_step, first_step), (30, 20))
+        self.assertTrue(first + 4_000_000 <= reached <= now - 10_000_000, fields)
         self.assertTrue(4_000_000 <= saving <= now - reached, fields)
+        self.assertTrue(4_000_000 <= waiting <= now - reached - saving, fields)
 
     def test_the_doctor_names_the_program_its_level_and_the_ports(self):
         done = self.run_program(self.python, "-m", "ddprun.doctor")

@@ -18,7 +18,7 @@ std::string status(const LastLine& last_line = {}) {
   node.round();
   node.start();
   node.config.workers[1].visible_devices = "1";
-  return job_status(node.config, node.machine, {}, {}, last_line);
+  return job_status(node.config, node.machine, {}, {}, {}, last_line);
 }
 
 }  // namespace

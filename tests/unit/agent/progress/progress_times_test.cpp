@@ -61,19 +61,29 @@ TEST_CASE("a worker tells when it is where earlier rounds had been") {
   CHECK(worker.times() == PageTimes{20, first, reached, 0, 0});
 }
 
-TEST_CASE("phases that begin with save or checkpoint are summed") {
+TEST_CASE("phases in which it saves, or waits for others, are summed") {
   Worker worker;
   worker.at(1);
-  const auto began = worker.at(1, "save");
-  CHECK(worker.times().saving_since_ns == began);
+  const auto saves = worker.at(1, "save");
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  const auto again = worker.at(1, "checkpoint to disk");
-  CHECK(worker.times().saving_ns == again - began);
+  const auto again = worker.at(1, "last checkpoint");
+  CHECK(worker.times().saving_ns == again - saves);
   const auto ended = worker.at(2, "validate");
-  CHECK(worker.times().saving_ns == ended - began);
-  CHECK(worker.times().saving_since_ns == 0);
-  worker.at(3, nullptr);
-  CHECK(worker.times().saving_ns == ended - began);
+  CHECK(worker.times().saving_ns == ended - saves);
+  const auto waits = worker.at(2, "all-reduce");
+  const auto goes_on = worker.at(3, nullptr);
+  worker.at(3, "forward");
+  CHECK(worker.times().saving_ns == ended - saves);
+  CHECK(worker.times().waiting_ns == goes_on - waits);
+}
+
+TEST_CASE("the kind of a phase is the same for the worker and for its reader") {
+  for (const std::string phase :
+       {"", "save", "saved", "checkpoint", "last checkpoint", "forward", "all-reduce", "all-gather",
+        "all", "barrier", "share metrics", "wait", "wait for data", "evaluate"}) {
+    INFO(phase);
+    CHECK(static_cast<std::uint32_t>(kind_of_phase(phase)) == ddprun_phase_kind_of(phase.c_str()));
+  }
 }
 
 TEST_CASE("a round that begins for a worker that goes on has times of its own") {
