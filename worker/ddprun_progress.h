@@ -127,9 +127,10 @@ static inline int ddprun_progress_open(ddprun_progress* progress) {
 /* Not for programs: books the time since the last update for ddprun's report. */
 static inline void ddprun_progress_book(ddprun_progress* progress, uint64_t step, uint64_t now) {
   volatile struct ddprun_progress_page* page = progress->page;
-  if (page->first_ns == 0) {
+  if (page->first_ns == 0) { /* the phase before was of another round */
     page->first_step = step;
     page->first_ns = now;
+    progress->kind = DDPRUN_PHASE_WORK;
   }
   if (page->reached_ns == 0 && step >= page->reached_step) page->reached_ns = now;
   if (progress->kind == DDPRUN_PHASE_SAVE)

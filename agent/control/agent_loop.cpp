@@ -143,9 +143,8 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
                       local_.commands.note_reaped(pid);
                     },
                     [this] {
-                      machine::KeptProcesses kept{launch_.importer(), local_.workers.sessions()};
-                      kept.sessions.merge(local_.commands.sessions());
-                      return kept;
+                      return machine::KeptProcesses{launch_.importer(), local_.workers.sessions(),
+                                                    local_.commands.sessions()};
                     }}),
       watches_(context_, config, user, machine(), descendants_,
                {[this](const std::string& line) { output_.notice(line); },
@@ -172,8 +171,12 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       context_, user, config, local_.events,
       {[this](const std::string& text) {
          local_.note(NoticeCame{text}, machine(), start_.wall_time_of(Clock::now()));
+       },
+       [this](const std::string& text) {
+         if (!local_.answers.can_save()) return false;
          local_.answers.save_unasked("a notice has come (--on-notice), and asks for a checkpoint" +
                                      (text.empty() ? "" : ": " + printable(text)));
+         return true;
        },
        [this](const std::string& line) { output_.notice(line); }});
   if (config.chaos)
@@ -237,7 +240,9 @@ void Agent::on_message(proto::MembershipMessage message) {
 void Agent::on_signal(const warden::SignalRecord& record) {
   const auto& forward = config_.stop.forward_signals;
   if (record.signal == SIGWINCH) output_.resize();  // before the workers look
-  if (record.signal == config_.stop.save_signal) {
+  if (machine().state() == NodeState::over) {
+    local_.is_in_a_hurry = true;  // for what is left to be told
+  } else if (record.signal == config_.stop.save_signal) {
     local_.answers.save_unasked("SIGUSR2 asks for a checkpoint");
   } else if (record.signal == SIGWINCH ||
              std::find(forward.begin(), forward.end(), record.signal) != forward.end()) {
@@ -337,10 +342,24 @@ void Agent::resume(const ResumeJob& action) {
   output_.resume();
 }
 
+namespace {
+
+/// There is nothing to clean up, and no thread listens to the earlier signal.
+void end_with_warden_from_now_on(int socket) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  char nothing = 0;
+  if (recv(socket, &nothing, 1, MSG_PEEK | MSG_DONTWAIT) == 0) _exit(128 + SIGKILL);
+}
+
+}  // namespace
+
 /// The other nodes are served meanwhile.
 void Agent::linger(int exit_code) {
   link_.ends_within(LocalConnections::kEndLimit + end_limit(config_));
+  // A command has processes, which do not end with us.
+  prctl(PR_SET_PDEATHSIG, warden::warden_died_signal());
   local_.end(context_, config_, exit_code);
+  end_with_warden_from_now_on(link_.socket());
   if (nodes_ != nullptr) nodes_->linger();
 }
 
@@ -350,10 +369,7 @@ void run_agent(const AgentConfig& config, const machine::UserState& user, warden
   const int socket = link.socket();
   Agent agent(config, user, std::move(link), std::move(scheduler));
   const AgentResult& result = agent.run();
-  // From here on there is nothing to clean up, and no thread listens to the earlier signal.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  char nothing = 0;
-  if (recv(socket, &nothing, 1, MSG_PEEK | MSG_DONTWAIT) == 0) _exit(128 + SIGKILL);
+  end_with_warden_from_now_on(socket);
   const int code = conclude(result);
   agent.linger(code);
   std::fflush(nullptr);

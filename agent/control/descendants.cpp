@@ -92,8 +92,7 @@ void Descendants::kill_now(proto::RoundNumber round, Clock::duration limit) {
 void Descendants::begin_kill(proto::RoundNumber round, Clock::duration limit) {
   ++kill_number_;
   const auto now = Clock::now();
-  const machine::KeptProcesses kept = events_.kept();
-  if (cgroup_ != nullptr && kept.sessions.empty()) cgroup_->kill();
+  if (cgroup_ != nullptr && events_.kept().sessions.empty()) cgroup_->kill();
   if (kill_) note_reaped(kill_->killer.reaped());  // its turns end now
   kill_.emplace(Kill{machine::ChildrenKiller(
                          now + limit,
@@ -101,7 +100,7 @@ void Descendants::begin_kill(proto::RoundNumber round, Clock::duration limit) {
                            spdlog::info("round={} left behind: {}: SIGKILL", round,
                                         machine::name_of(process));
                          },
-                         machine::signal_process, kept),
+                         machine::signal_process, events_.kept),
                      now + limit, now + kSayStuckAfter});
 }
 
@@ -128,9 +127,8 @@ bool Descendants::go_on(Clock::duration limit) {
 }
 
 Descendants::Processes Descendants::kill_silently(Clock::duration limit) {
-  const machine::KeptProcesses kept = events_.kept();
-  if (cgroup_ != nullptr && kept.sessions.empty()) cgroup_->kill();
-  machine::ChildrenKiller killer(Clock::now() + limit, {}, machine::signal_process, kept);
+  if (cgroup_ != nullptr && events_.kept().sessions.empty()) cgroup_->kill();
+  machine::ChildrenKiller killer(Clock::now() + limit, {}, machine::signal_process, events_.kept);
   killer.go_on(Clock::time_point::max());
   note_reaped(killer.reaped());
   return killer.left();
@@ -138,16 +136,16 @@ Descendants::Processes Descendants::kill_silently(Clock::duration limit) {
 
 void Descendants::send_kill() {
   if (cgroup_ != nullptr) cgroup_->kill();
+  machine::KeptProcesses kept = events_.kept();
+  kept.sessions.clear();
   std::set<std::pair<pid_t, std::uint64_t>> sent;
   bool is_new = true;
   // Some may be forked meanwhile. Those that are forked for ever end with the leftovers of the
   // round.
   for (int looks = 0; std::exchange(is_new, false) && looks < kFenceLooksMax; ++looks) {
-    for (const machine::ProcessEntry& process : machine::live_descendants()) {
+    for (const machine::ProcessEntry& process : kept.others_of(machine::live_descendants())) {
       const std::pair identity(process.pid, process.start_time);
-      if (process.pid == events_.kept().alone || sent.contains(identity) ||
-          !machine::signal_process(process, SIGKILL))
-        continue;
+      if (sent.contains(identity) || !machine::signal_process(process, SIGKILL)) continue;
       sent.insert(identity);
       is_new = true;
     }

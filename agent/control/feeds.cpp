@@ -19,9 +19,9 @@ std::string_view name_of_stream(bool standard_error, bool both) {
   return standard_error ? "stderr" : "stdout";
 }
 
-std::string frame_of(const OutputPiece& piece) {
+std::string frame_of(const OutputPiece& piece, int rank) {
   std::string json =
-      fmt::format(R"({{"rank":{},"round":{},"stream":"{}","text":)", piece.rank, piece.worker.first,
+      fmt::format(R"({{"rank":{},"round":{},"stream":"{}","text":)", rank, piece.worker.first,
                   name_of_stream(piece.standard_error, piece.both));
   proto::append_json_text(json, piece.text, RecentOutput::kPieceBytesMax);
   return json + "}";
@@ -49,8 +49,20 @@ OutputFeed::OutputFeed(std::shared_ptr<RecentOutput> output, const AgentConfig& 
                        const NodeMachine& machine, const LogsWanted& wanted)
     : config_(config), machine_(machine), wanted_(wanted), follower_(std::move(output)) {
   look_at_round();
-  for (const OutputPiece& piece : follower_.take_ends())
-    if (is_wanted(piece.rank)) frames_.push_back(frame_of(piece));
+  for (const OutputPiece& piece : follower_.take_ends()) add(piece);
+}
+
+int OutputFeed::rank_of(const OutputPiece& piece) const {
+  const auto local_rank = static_cast<std::size_t>(piece.worker.second);
+  const auto& workers = machine_.workers();
+  const bool is_there = machine_.round() != nullptr && local_rank < workers.size() &&
+                        workers[local_rank].start.number == piece.worker.first;
+  return is_there ? machine_.round()->round.first_rank + piece.worker.second : piece.rank;
+}
+
+void OutputFeed::add(const OutputPiece& piece) {
+  const int rank = rank_of(piece);
+  if (is_wanted(rank)) frames_.push_back(frame_of(piece, rank));
 }
 
 std::string OutputFeed::why_not(const NodeMachine& machine, const LogsWanted& wanted) {
@@ -102,7 +114,7 @@ std::optional<std::string> OutputFeed::next() {
     if (const std::uint64_t lost = follower_.take_lost(); lost > 0)
       frames_.push_back(fmt::format("{{\"lost_bytes\":{}}}", lost));
     if (!piece) break;
-    if (is_wanted(piece->rank)) frames_.push_back(frame_of(*piece));
+    add(*piece);
   }
   if (frames_.empty()) return std::nullopt;
   std::string frame = std::move(frames_.front());

@@ -58,6 +58,9 @@ class OutputFeed final : public Feed {
 
  private:
   void look_at_round();
+  /// The rank of now; a worker that has ended has that of its own round.
+  [[nodiscard]] int rank_of(const OutputPiece& piece) const;
+  void add(const OutputPiece& piece);
   void add_place(int rank, const WorkerRecord& worker, int local_rank, bool standard_error);
   [[nodiscard]] bool is_wanted(int rank) const { return !wanted_.rank || *wanted_.rank == rank; }
 

@@ -41,6 +41,8 @@ class JobAnswers {
 
   void answer(const JobRequest& request, pid_t asker, JobSocket::Reply reply);
 
+  /// A worker of this node says that it saves when asked.
+  [[nodiscard]] bool can_save() const { return saves_.any_saves(); }
   /// Without a ddpctl that waits for it; `why` is for the user. One that comes while another one is
   /// being met is met after it.
   void save_unasked(const std::string& why);

@@ -120,7 +120,8 @@ void Agent::end_job(EndJob& action) {
   link_.ends_within(end_limit(config_));
   launch_.stop();
   if (local_.commands.on_notice) local_.commands.on_notice->stop();
-  if (machine::has_children({-1, local_.commands.sessions()}) && descendants_.unkillable().empty())
+  if (machine::has_children({-1, {}, local_.commands.sessions()}) &&
+      descendants_.unkillable().empty())
     descendants_.kill_now(machine().round() != nullptr ? machine().round()->round.number : 0,
                           action.kill_limit);
   result_.leftovers = descendants_.unkillable();

@@ -1,5 +1,6 @@
 #include "agent/control/job_socket.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <set>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -34,6 +36,7 @@ constexpr std::size_t kWaitingMax = 32;          // of these for events or for t
 constexpr std::size_t kRequestBytesMax = 4096;   // of a frame
 constexpr std::size_t kUnsentBytesMax = 65'536;  // then the peer is to read first
 constexpr std::chrono::milliseconds kNoDescriptorsRest{200};
+constexpr std::chrono::milliseconds kEndLimit{100};  // for peers to read what they follow
 
 proto::Hello our_hello() {
   return {"job", kProtocolVersionMin, kProtocolVersionMax, {"status", "elastic", "requests"}};
@@ -50,7 +53,8 @@ struct Served {
   const EventLog& log;
   const JobSocket::Events events;
   std::set<Session*> sessions;
-  std::size_t waiting = 0;  // for events or for the end, without a limit of time
+  std::size_t waiting = 0;       // for events or for the end, without a limit of time
+  std::optional<int> exit_code;  // none: the job goes on
 };
 
 /// One connection: hello, then requests, each answered in turn; the last one may be for events or
@@ -77,20 +81,28 @@ class Session : public std::enable_shared_from_this<Session> {
     parser_.allow(kRequestBytesMax);
     if (!failed) read();
   }
+  [[nodiscard]] bool has_unsent() const { return !outgoing_.empty(); }
+  [[nodiscard]] int descriptor() { return socket_.native_handle(); }
   void on_news() {
     if (mode_ == Mode::follows && !waits_to_send_) go_on();
   }
-  /// Nothing is waited for: what does not fit into the connection is lost. A request that has come
-  /// and was not read yet counts.
+  /// A request that has come and was not read yet counts. To be called again, once the peer has
+  /// read, while there is something left to be sent.
   void on_job_end(int exit_code) {
     if (mode_ == Mode::asks && !read_now()) return;
-    while (mode_ == Mode::follows) {
+    while (mode_ == Mode::follows && !has_end_) {
       add_news();
       if (outgoing_.empty()) break;
       if (!send()) return;
     }
-    if (mode_ == Mode::follows || mode_ == Mode::awaits_end)
+    if (has_end_) {
+      send();
+      return;
+    }
+    if (mode_ == Mode::follows || mode_ == Mode::awaits_end) {
       add(fmt::format("{{\"end\":true,\"exit_code\":{}}}", exit_code));
+      has_end_ = true;
+    }
     send();
   }
 
@@ -168,6 +180,7 @@ class Session : public std::enable_shared_from_this<Session> {
     is_waiting_ = true;
     ++served_->waiting;
     mode_ = mode;
+    if (served_->exit_code) on_job_end(*served_->exit_code);
   }
 
   void add_news() {
@@ -196,7 +209,10 @@ class Session : public std::enable_shared_from_this<Session> {
         wait_to_send();
         return false;
       }
-      if (failed) return false;
+      if (failed) {
+        outgoing_.clear();
+        return false;
+      }
     }
     return true;
   }
@@ -253,6 +269,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Mode mode_ = Mode::asks;
   std::unique_ptr<Feed> feed_;  // null: it follows nothing
   bool is_waiting_ = false;     // counted in Served::waiting
+  bool has_end_ = false;        // the job's
   bool greeted_ = false;
   bool closes_ = false;      // once all is sent
   bool is_in_turn_ = false;  // in go_on()
@@ -314,6 +331,22 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
     later_.cancel();
   }
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// Who asks from now on is told at once.
+  void on_job_end(int exit_code) {
+    served_->exit_code = exit_code;
+    const auto limit = std::chrono::steady_clock::now() + kEndLimit;
+    std::vector<Session*> left(served_->sessions.begin(), served_->sessions.end());
+    while (true) {
+      std::vector<pollfd> waited;
+      for (Session* session : left) session->on_job_end(exit_code);
+      std::erase_if(left, [](const Session* session) { return !session->has_unsent(); });
+      for (Session* session : left) waited.push_back({session->descriptor(), POLLOUT, 0});
+      const auto time =
+          std::chrono::ceil<std::chrono::milliseconds>(limit - std::chrono::steady_clock::now());
+      if (left.empty() || time.count() <= 0) return;
+      poll(waited.data(), waited.size(), static_cast<int>(time.count()));
+    }
+  }
   [[nodiscard]] const std::set<Session*>& sessions() const { return served_->sessions; }
 
  private:
@@ -345,8 +378,6 @@ void JobSocket::start() { impl_->accept(); }
 void JobSocket::on_news() {
   for (Session* session : impl_->sessions()) session->on_news();
 }
-void JobSocket::on_job_end(int exit_code) {
-  for (Session* session : impl_->sessions()) session->on_job_end(exit_code);
-}
+void JobSocket::on_job_end(int exit_code) { impl_->on_job_end(exit_code); }
 
 }  // namespace ddprun::agent

@@ -52,7 +52,8 @@ class JobSocket {
   /// The log has a new event, or workers have printed something. What one that follows does not
   /// read is lost to it, and counted.
   void on_news();
-  /// The job is over: those that wait for that are told, without waiting for any of them.
+  /// The job is over: those that follow it, or wait for its end, are told. They are waited for, but
+  /// no longer than a moment (100 ms).
   void on_job_end(int exit_code);
 
  private:

@@ -23,14 +23,13 @@ constexpr auto kSayWaitAfter = 1s;
 static_assert(kCommandLimit + kFileLimit == LocalConnections::kEndLimit);
 
 Ledger::Stage stage_of(const NodeMachine& machine) {
-  if (machine.paused()) return Ledger::Stage::paused;
   switch (machine.state()) {
     case NodeState::waiting:
       return Ledger::Stage::waiting;
     case NodeState::starting:
       return Ledger::Stage::starting;
     case NodeState::running:
-      return Ledger::Stage::running;
+      return machine.paused() ? Ledger::Stage::paused : Ledger::Stage::running;
     case NodeState::stopping:
     case NodeState::clearing:
       return Ledger::Stage::stopping;
@@ -47,8 +46,10 @@ Ledger::Stage stage_of(const NodeMachine& machine) {
 /// By the lowest rank of this node that says it. None: none does.
 std::optional<Ledger::RoundClock> round_clock(const AgentConfig& config, const NodeMachine& machine,
                                               Ledger::TimePoint now) {
-  const auto at = [](std::uint64_t time_ns) {
-    return Ledger::TimePoint(std::chrono::nanoseconds(time_ns));
+  // What a worker says of a time to come is as good as now.
+  const auto at = [now](std::uint64_t time_ns) {
+    const auto latest = static_cast<std::uint64_t>(now.time_since_epoch().count());
+    return Ledger::TimePoint(std::chrono::nanoseconds(std::min(time_ns, latest)));
   };
   const NodeRound* const round = machine.round();
   if (round == nullptr) return std::nullopt;
@@ -62,23 +63,25 @@ std::optional<Ledger::RoundClock> round_clock(const AgentConfig& config, const N
                              .step = page->step,
                              .first_at = at(times.first_ns),
                              .reached_at = std::nullopt,
-                             .saving = std::chrono::nanoseconds(times.saving_ns)};
+                             .saving = at(times.saving_ns).time_since_epoch()};
     if (times.reached_ns != 0) clock.reached_at = at(times.reached_ns);
-    if (kind_of_phase(page->phase) == PhaseKind::saving)
-      clock.saving += std::max(std::chrono::nanoseconds(0), now - at(page->time_ns));
     if (round->hang) clock.hung_since = round->hang->since;
+    const auto saves_until = std::min(now, clock.hung_since.value_or(now));
+    if (kind_of_phase(page->phase) == PhaseKind::saving)
+      clock.saving += std::max(std::chrono::nanoseconds(0), saves_until - at(page->time_ns));
     return clock;
   }
   return std::nullopt;
 }
 
-void end_command(boost::asio::io_context& context, EventCommand& command) {
+void end_command(boost::asio::io_context& context, EventCommand& command,
+                 const bool& is_in_a_hurry) {
   const auto began_at = Clock::now();
   context.restart();
   const auto is_done_by = [&](Clock::time_point limit) {
-    while (command.is_busy() && context.run_one_until(limit) > 0) {
+    while (command.is_busy() && !is_in_a_hurry && context.run_one_until(limit) > 0) {
     }
-    return !command.is_busy();
+    return !command.is_busy() || is_in_a_hurry;
   };
   if (!is_done_by(began_at + kSayWaitAfter)) {
     std::fprintf(stderr, "ddprun: waiting for the command of --on-event, for at most %lld s\n",
@@ -86,7 +89,8 @@ void end_command(boost::asio::io_context& context, EventCommand& command) {
     is_done_by(began_at + kCommandLimit);
   }
   if (const std::uint64_t missed = command.stop(); missed > 0)
-    std::fprintf(stderr, "ddprun: warning: the command of --on-event was not told of %llu events\n",
+    std::fprintf(stderr,
+                 "ddprun: warning: the command of --on-event was not told of up to %llu events\n",
                  static_cast<unsigned long long>(missed));
 }
 
@@ -161,7 +165,7 @@ LedgerEntries LocalConnections::ledger_entries(const AgentConfig& config,
 void LocalConnections::end(boost::asio::io_context& context, const AgentConfig& config,
                            int exit_code) {
   if (socket) socket->on_job_end(exit_code);
-  if (commands.on_event) end_command(context, *commands.on_event);
+  if (commands.on_event) end_command(context, *commands.on_event, is_in_a_hurry);
   if (!event_file) return;
   if (const std::uint64_t lost = event_file->finish(Clock::now() + kFileLimit); lost > 0)
     std::fprintf(stderr, "ddprun: warning: %llu bytes of events were not written to %s\n",

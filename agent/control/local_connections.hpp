@@ -54,6 +54,7 @@ struct LocalConnections {
   std::optional<EventFile> event_file = std::nullopt;  ///< none: none is wanted
   std::optional<JobSocket> socket = std::nullopt;      ///< none: the system has refused it
   UserCommands commands = {};
+  bool is_in_a_hurry = false;  ///< the user does not wait for the end
 
  private:
   void tell();

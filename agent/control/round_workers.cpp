@@ -299,6 +299,7 @@ void Agent::report_exit(const RoundHandles::SeenExit& seen) {
 
 void Agent::die_with_warden() {
   local_.workers.end_all();
+  local_.commands.stop();
   launch_.stop();
   if (descendants_.kill_silently(config_.stop.kill_timeout).empty()) membership_->end_in_order();
   shared_memory_.end_round(workers());

@@ -84,6 +84,15 @@ void SaveRequests::ask(std::chrono::nanoseconds limit, Done done) {
   if (requests_.size() == 1) look_later();
 }
 
+bool SaveRequests::any_saves() const {
+  if (machine_.state() != NodeState::running) return false;
+  for (int i = 0; i < static_cast<int>(machine_.workers().size()); ++i) {
+    const auto page = worker(i).running() ? page_of(i) : std::nullopt;
+    if (page && page->saved) return true;
+  }
+  return false;
+}
+
 void SaveRequests::look_later() {
   const auto oldest = Clock::now() - requests_.front().asked_at;
   timer_.expires_after(oldest < kLookLessOftenAfter ? Clock::duration(kLookEvery)

@@ -41,6 +41,8 @@ class SaveRequests {
 
   /// `done` is called once, at once or from the context, at the latest when `limit` is over.
   void ask(std::chrono::nanoseconds limit, Done done);
+  /// A worker runs that says that it saves when asked.
+  [[nodiscard]] bool any_saves() const;
   /// The workers are to leave their round, or have: what they have not saved is not waited for.
   void stop();
 

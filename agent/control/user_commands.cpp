@@ -25,8 +25,8 @@ std::vector<std::string> by_shell(const std::string& command) { return {"/bin/sh
 std::string why_failed(const machine::HelperResult& result, std::chrono::nanoseconds limit) {
   if (!result.problem.empty()) return "/bin/sh cannot be started: " + result.problem;
   if (!result.in_time) return fmt::format("not finished within {}", describe(limit));
-  if (!result.exit) return "it was killed";
-  if (result.exit->success()) return "";
+  // One that ends while all that is left of a round is killed has an exit that is not known.
+  if (!result.exit || result.exit->success()) return "";
   const std::string last_line = last_line_of(result);
   return describe(*result.exit) + (last_line.empty() ? "" : ": " + printable(last_line));
 }
@@ -98,24 +98,42 @@ NoticeCommand::NoticeCommand(boost::asio::io_context& context, const machine::Us
       again_(context) {}
 
 void NoticeCommand::start() {
+  if (is_stopped_) return;
   program_.start({.argv = by_shell(command_), .limit = kLimit},
                  [this](const machine::HelperResult& result) { end(result); });
 }
 
 void NoticeCommand::end(const machine::HelperResult& result) {
+  if (is_stopped_) return;
   const std::string why = why_failed(result, kLimit);
-  if (why.empty()) return events_.came(last_line_of(result));
+  if (why.empty() && result.exit) {
+    text_ = last_line_of(result);
+    events_.came(*text_);
+    return save_when_possible();
+  }
   const int code = result.exit && !result.exit->by_signal ? result.exit->value : 0;
   const bool is_no_command = !result.problem.empty() || code == kNotExecutable || code == kNotFound;
   if (is_no_command && !std::exchange(has_warned_, true))
     events_.warn("warning: the command of --on-notice cannot be run: " + why);
+  again_later([this] { start(); });
+}
+
+void NoticeCommand::save_when_possible() {
+  if (events_.save(*text_)) return;
+  if (!std::exchange(has_warned_, true))
+    events_.warn("no worker saves when asked now: they are asked when one does");
+  again_later([this] { save_when_possible(); });
+}
+
+void NoticeCommand::again_later(std::function<void()> then) {
   again_.expires_after(kAgainAfter);
-  again_.async_wait([this](ErrorCode cancelled) {
-    if (!cancelled) start();
+  again_.async_wait([this, then = std::move(then)](ErrorCode cancelled) {
+    if (!cancelled && !is_stopped_) then();
   });
 }
 
 void NoticeCommand::stop() {
+  is_stopped_ = true;
   again_.cancel();
   program_.stop();
 }
@@ -137,6 +155,11 @@ bool UserCommands::child_ended(pid_t pid) {
 void UserCommands::note_reaped(pid_t pid) {
   if (on_event) on_event->program().child_reaped(pid);
   if (on_notice) on_notice->program().child_reaped(pid);
+}
+
+void UserCommands::stop() {
+  if (on_event) on_event->stop();
+  if (on_notice) on_notice->stop();
 }
 
 std::set<pid_t> UserCommands::sessions() {

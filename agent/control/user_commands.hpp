@@ -69,7 +69,9 @@ class NoticeCommand {
 
   struct Events {
     std::function<void(const std::string& text)> came;  ///< once; the last line of its output
-    std::function<void(const std::string& line)> warn;  ///< once: it is no command
+    /// After that, until it is true: the workers have been asked to save.
+    std::function<bool(const std::string& text)> save;
+    std::function<void(const std::string& line)> warn;  ///< a line for the user
   };
 
   /// The user's state is borrowed.
@@ -84,12 +86,16 @@ class NoticeCommand {
 
  private:
   void end(const machine::HelperResult& result);
+  void save_when_possible();
+  void again_later(std::function<void()> then);
 
   const std::string command_;
   const Events events_;
   machine::HelperProgram program_;
   boost::asio::steady_timer again_;
+  std::optional<std::string> text_;  // none: the notice has not come
   bool has_warned_ = false;
+  bool is_stopped_ = false;
 };
 
 struct UserCommands {
@@ -99,6 +105,7 @@ struct UserCommands {
   bool child_ended(pid_t pid);
   /// All that was left of a round has been killed, and with it this process was reaped.
   void note_reaped(pid_t pid);
+  void stop();
   /// Those that stay when a round ends.
   [[nodiscard]] std::set<pid_t> sessions();
 

@@ -83,12 +83,13 @@ void WorkerWatches::stop() {
 
 void WorkerWatches::pause() {
   round_.pause();
+  slow_.pause();
   if (timers_) timers_->pause();
 }
 
 void WorkerWatches::resume() {
   round_.resume();
-  slow_.forget();
+  slow_.resume();
   if (timers_) timers_->resume();
 }
 

@@ -19,7 +19,8 @@ bool is_loss(Spent kind) {
 
 /// So much of the run lies between the two.
 nanoseconds overlap(const std::pair<TimePoint, TimePoint>& run, TimePoint begin, TimePoint end) {
-  return std::max(nanoseconds(0), std::min(run.second, end) - std::max(run.first, begin));
+  begin = std::clamp(begin, run.first, run.second);
+  return std::clamp(end, begin, run.second) - begin;
 }
 
 }  // namespace
@@ -32,7 +33,7 @@ void Ledger::book_without_loss(Spent kind, nanoseconds time) {
 
 void Ledger::book(Spent kind, nanoseconds time) {
   book_without_loss(kind, time);
-  if (rounds_ > 0 && is_loss(kind)) entries_.lost[index_of(kind)] += time;
+  if ((rounds_ > 0 || kind == Spent::hung) && is_loss(kind)) entries_.lost[index_of(kind)] += time;
 }
 
 void Ledger::enter(Stage stage, TimePoint now, const std::optional<RoundClock>& workers) {

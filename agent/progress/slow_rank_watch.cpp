@@ -3,7 +3,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "agent/progress/progress_page.hpp"
@@ -22,10 +22,17 @@ void SlowRankWatch::begin() {
   is_on_ = true;
   told_.assign(config_.workers.size(), false);
   await_page();
-  // One that went on has made its page long ago.
-  const auto work = work_of_all();
-  if (std::any_of(work.begin(), work.end(), [](const auto& one) { return one.has_value(); }))
-    look_after(SlowRanks::kFirstLook);
+  // It may have made its page before that, or in an earlier round.
+  if (any_has_page()) look_after(SlowRanks::kFirstLook);
+}
+
+bool SlowRankWatch::any_has_page() const {
+  const WorkerGroup* const group = events_.group();
+  for (std::size_t i = 0; group != nullptr && i < group->workers().size(); ++i) {
+    const std::string page = progress_file(config_, group->workers()[i].start, static_cast<int>(i));
+    if (access(page.c_str(), F_OK) == 0) return true;
+  }
+  return false;
 }
 
 void SlowRankWatch::stop() {
@@ -48,9 +55,25 @@ void SlowRankWatch::await_page() {
     close(fd);
     return;
   }
+  wait_for_page();
+}
+
+/// Other files are made there, too.
+void SlowRankWatch::wait_for_page() {
   pages_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
-    if (!ec && is_on_) look_after(SlowRanks::kFirstLook);
+    if (ec || !is_on_) return;
+    std::array<char, 4096> ignored;
+    while (read(pages_.native_handle(), ignored.data(), ignored.size()) > 0) {
+    }
+    return any_has_page() ? look_after(SlowRanks::kFirstLook) : wait_for_page();
   });
+}
+
+void SlowRankWatch::pause() { timer_.cancel(); }
+
+void SlowRankWatch::resume() {
+  ranks_.forget();
+  if (is_on_ && !pages_.is_open()) look_after(SlowRanks::kFirstLook);
 }
 
 void SlowRankWatch::look_after(std::chrono::seconds time) {
@@ -66,6 +89,7 @@ std::optional<WorkDone> SlowRankWatch::work_of(const WorkerRecord& worker, int l
   if (!worker.running() || worker.waits()) return std::nullopt;
   const auto page = read_progress_page(progress_file(config_, worker.start, local_rank)).page;
   if (!page || !page->times || !page->watched) return std::nullopt;
+  // Negative where a worker says nonsense, which is then no number.
   return WorkDone{page->step, std::chrono::nanoseconds(page->time_ns),
                   std::chrono::nanoseconds(page->times->waiting_ns + page->times->saving_ns)};
 }

@@ -32,7 +32,8 @@ class SlowRankWatch {
   void begin();
   void stop();
   /// The workers are stopped by Ctrl-Z, or go on: what they did before does not count.
-  void forget() { ranks_.forget(); }
+  void pause();
+  void resume();
 
   /// By local rank: those that are slow by the newest look, and by how much.
   [[nodiscard]] const std::map<int, double>& slow() const { return slow_; }
@@ -40,7 +41,9 @@ class SlowRankWatch {
  private:
   [[nodiscard]] std::optional<WorkDone> work_of(const WorkerRecord& worker, int local_rank) const;
   [[nodiscard]] std::vector<std::optional<WorkDone>> work_of_all() const;
+  [[nodiscard]] bool any_has_page() const;
   void await_page();
+  void wait_for_page();
   void look_after(std::chrono::seconds time);
   void look();
 

@@ -19,6 +19,8 @@ nanoseconds median_of(std::vector<nanoseconds> times) {
 std::optional<nanoseconds> step_time(const std::optional<WorkDone>& first,
                                      const std::optional<WorkDone>& last) {
   if (!first || !last || last->step <= first->step) return std::nullopt;
+  for (const WorkDone* const one : {&*first, &*last})
+    if (one->at < nanoseconds(0) || one->not_busy < nanoseconds(0)) return std::nullopt;
   const auto time = last->at - first->at;
   const auto not_busy = last->not_busy - first->not_busy;
   if (not_busy < nanoseconds(0) || time <= not_busy) return std::nullopt;

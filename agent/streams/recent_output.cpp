@@ -108,9 +108,17 @@ void RecentOutput::looked() {
   is_told_ = false;
 }
 
+void RecentOutput::note_end(const OutputSource& source) {
+  const std::lock_guard lock(mutex_);
+  const auto found = streams_.find({source.worker(), source.standard_error});
+  if (found != streams_.end()) found->second.has_ended = true;
+}
+
 void RecentOutput::forget_before(proto::RoundNumber round) {
   const std::lock_guard lock(mutex_);
-  streams_.erase(streams_.begin(), streams_.lower_bound({{round, 0}, false}));
+  std::erase_if(streams_, [round](const auto& entry) {
+    return entry.first.first.first < round && entry.second.has_ended;
+  });
 }
 
 std::vector<OutputPiece> RecentOutput::ends() const {

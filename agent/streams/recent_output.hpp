@@ -66,6 +66,9 @@ class RecentOutput {
 
   // The thread that reads workers:
   void add(const OutputSource& source, std::string_view bytes);
+  /// Nothing more comes from it.
+  void note_end(const OutputSource& source);
+  /// Streams of older rounds that have ended.
   void forget_before(proto::RoundNumber round);
 
   // Any thread:
@@ -80,6 +83,7 @@ class RecentOutput {
     std::string held;              // the beginning of a character, for the next piece
     std::uint64_t written_at = 0;  // counts writes
     bool is_cut = false;           // there was more before
+    bool has_ended = false;
   };
   [[nodiscard]] std::vector<OutputPiece> ends() const;
   void keep(Stream& stream, std::string_view bytes);

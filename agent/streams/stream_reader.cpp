@@ -346,6 +346,7 @@ void StreamReader::end_streams() {
     const auto ended = streams_.extract(fd);
     if (ended.empty()) continue;
     ended.mapped()->set_paused(false);
+    if (recent_) recent_->note_end(ended.mapped()->source);
     workers.push_back(ended.mapped()->source.worker());
   }
   ended_.clear();

@@ -50,8 +50,23 @@ void LogLines::show(const LogStream& stream, std::string_view line) {
 
 void LogLines::add(const LogStream& stream, std::string_view bytes, Clock::time_point now) {
   const auto [entry, is_new] = streams_.try_emplace(stream);
-  if (is_new) entry->second.shown_at = now;
+  if (is_new) {
+    entry->second.shown_at = now;
+    finish_before(stream);
+  }
   entry->second.text.feed(bytes, now, Sink{*this, entry->first});
+}
+
+/// A worker that was replaced prints no more.
+void LogLines::finish_before(const LogStream& stream) {
+  for (auto next = streams_.begin(); next != streams_.end();) {
+    const auto old = next++;
+    if (old->first.round >= stream.round || old->first.rank != stream.rank ||
+        old->first.name != stream.name)
+      continue;
+    finish(old->first, old->second);
+    streams_.erase(old);
+  }
 }
 
 void LogLines::settle(Clock::time_point now) {
@@ -59,40 +74,58 @@ void LogLines::settle(Clock::time_point now) {
     text.text.settle(now, Sink{*this, stream});
     if (now - text.shown_at < kUnfinishedEvery) continue;
     text.shown_at = now;
-    for (const std::string& line : text.text.live(kColumnsMax)) show(stream, line);
+    auto lines = text.text.live(kColumnsMax);
+    if (lines == text.shown) continue;
+    for (const std::string& line : lines) show(stream, line);
+    text.shown = std::move(lines);
   }
 }
 
+void LogLines::finish(const LogStream& stream, Text& text) {
+  text.text.finish(Sink{*this, stream});
+}
+
 void LogLines::finish() {
-  for (auto& [stream, text] : streams_) text.text.finish(Sink{*this, stream});
+  for (auto& [stream, text] : streams_) finish(stream, text);
   streams_.clear();
 }
 
 void LogFiles::add(const LogStream& stream, const std::string& path, LogLines& lines,
                    LogLines::Clock::time_point now) {
-  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return;
-  const off_t size = lseek(file.get(), 0, SEEK_END);
+  for (auto file = files_.begin(); file != files_.end();) {
+    const auto old = file++;
+    if (old->first.rank != stream.rank || old->first.name != stream.name) continue;
+    read(old->first, old->second, lines, now);
+    files_.erase(old);
+  }
+  File& file = files_[stream];
+  file.path = path;
+  file.fd = UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.fd) return;
+  const off_t size = lseek(file.fd.get(), 0, SEEK_END);
   const off_t begin = std::max<off_t>(0, size - kFileEndBytes);
   std::string end(static_cast<std::size_t>(std::max<off_t>(0, size - begin)), '\0');
-  const ssize_t count = pread(file.get(), end.data(), end.size(), begin);
+  const ssize_t count = pread(file.fd.get(), end.data(), end.size(), begin);
   end.resize(static_cast<std::size_t>(std::max<ssize_t>(0, count)));
-  lseek(file.get(), begin + static_cast<off_t>(end.size()), SEEK_SET);
+  lseek(file.fd.get(), begin + static_cast<off_t>(end.size()), SEEK_SET);
   const auto first_end = end.find('\n');
   if (begin > 0 && first_end != std::string::npos) end.erase(0, first_end + 1);
   lines.add(stream, end, now);
-  files_[stream] = std::move(file);
+}
+
+void LogFiles::read(const LogStream& stream, File& file, LogLines& lines,
+                    LogLines::Clock::time_point now) {
+  static std::array<char, 64 * 1024> buffer;
+  if (!file.fd) file.fd = UniqueFd(open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  while (file.fd) {
+    const ssize_t count = ::read(file.fd.get(), buffer.data(), buffer.size());
+    if (count <= 0) break;
+    lines.add(stream, {buffer.data(), static_cast<std::size_t>(count)}, now);
+  }
 }
 
 void LogFiles::read(LogLines& lines, LogLines::Clock::time_point now) {
-  static std::array<char, 64 * 1024> buffer;
-  for (const auto& [stream, file] : files_) {
-    while (true) {
-      const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
-      if (count <= 0) break;
-      lines.add(stream, {buffer.data(), static_cast<std::size_t>(count)}, now);
-    }
-  }
+  for (auto& [stream, file] : files_) read(stream, file, lines, now);
 }
 
 }  // namespace ddprun::ctl

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "agent/streams/stream_text.hpp"
 #include "base/unique_handle.hpp"
@@ -44,9 +46,12 @@ class LogLines {
   struct Text {
     agent::StreamText text;
     Clock::time_point shown_at;
+    std::vector<std::string> shown;  // what was not finished then
   };
   struct Sink;
   void show(const LogStream& stream, std::string_view line);
+  void finish_before(const LogStream& stream);
+  void finish(const LogStream& stream, Text& text);
 
   const bool for_terminal_;
   std::map<LogStream, Text> streams_;
@@ -56,7 +61,8 @@ class LogLines {
 /// Log files that workers write themselves.
 class LogFiles {
  public:
-  /// The end of the file, from the beginning of a line on; nothing where it cannot be read.
+  /// The end of the file, from the beginning of a line on; where it cannot be opened yet, all of it
+  /// later. Takes the place of the same stream's file in an earlier round.
   void add(const LogStream& stream, const std::string& path, LogLines& lines,
            LogLines::Clock::time_point now);
   /// What has been written since then.
@@ -64,7 +70,14 @@ class LogFiles {
   [[nodiscard]] bool empty() const { return files_.empty(); }
 
  private:
-  std::map<LogStream, UniqueFd> files_;  // read so far
+  struct File {
+    std::string path;
+    UniqueFd fd;  // read so far; none: it is not there yet
+  };
+  static void read(const LogStream& stream, File& file, LogLines& lines,
+                   LogLines::Clock::time_point now);
+
+  std::map<LogStream, File> files_;
 };
 
 }  // namespace ddprun::ctl

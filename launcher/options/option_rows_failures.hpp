@@ -170,8 +170,7 @@ inline constexpr std::array kFailureRows = {
             "workers of this node are asked to save and go on, as by `ddpctl save`, and it is not "
             "run again. For programs that save when they are asked to: train, and those that "
             "follow docs/progress.md.",
-        .example = "ddprun --on-notice='curl -fs "
-                   "http://169.254.169.254/latest/meta-data/spot/instance-action' train.py",
+        .example = "ddprun --on-notice='test -e /run/taken-away' train.py",
     },
     OptionRow{
         .name = "chaos",

@@ -46,7 +46,10 @@ bool is_parent_of_another(const KeptProcesses& kept) {
 }  // namespace
 
 bool KeptProcesses::has(pid_t pid) const {
-  return pid == alone || (!sessions.empty() && sessions.contains(getsid(pid)));
+  if (pid == alone) return true;
+  if (sessions.empty() && sessions_outside.empty()) return false;
+  const pid_t session = getsid(pid);
+  return sessions.contains(session) || sessions_outside.contains(session);
 }
 
 std::vector<ProcessEntry> KeptProcesses::others_of(std::vector<ProcessEntry> all) const {
@@ -73,16 +76,16 @@ bool has_children(const KeptProcesses& kept) {
 
 ChildrenKiller::ChildrenKiller(Clock::time_point deadline,
                                std::function<void(const ProcessEntry&)> killed, Signal send,
-                               KeptProcesses kept)
+                               std::function<KeptProcesses()> kept)
     : deadline_(deadline),
       killed_(std::move(killed)),
       send_(std::move(send)),
-      kept_(std::move(kept)) {}
+      kept_(kept ? std::move(kept) : [] { return KeptProcesses(); }) {}
 
 bool ChildrenKiller::go_on(Clock::time_point until) {
   while (true) {
     reap_the_dead();
-    if (!has_children(kept_)) {
+    if (!has_children(kept_())) {
       left_.clear();
       return true;
     }
@@ -115,12 +118,12 @@ void ChildrenKiller::look(Clock::time_point until) {
     look_began_ = Clock::now();
     next_ = 0;
     // The init of a pid namespace owns all of it, and needs no /proc to find it.
-    if (getpid() == 1 && kept_.none()) ::kill(-1, SIGKILL);
+    if (getpid() == 1 && kept_().none()) ::kill(-1, SIGKILL);
   }
   if (next_ == 0) {  // no process of this look was signalled: the walk is not over
     if (!walk_->go_on(until)) return;
     sees_processes_ = walk_->sees_processes();
-    left_ = kept_.others_of(walk_->take_descendants());
+    left_ = kept_().others_of(walk_->take_descendants());
   }
   while (next_ < left_.size()) {
     const ProcessEntry& process = left_[next_++];

@@ -17,8 +17,12 @@ namespace ddprun::machine {
 struct KeptProcesses {
   pid_t alone = -1;          ///< without what is below it; -1: there is none
   std::set<pid_t> sessions;  ///< all processes of these sessions, with what is below them
+  /// Such sessions outside of the job's cgroup.
+  std::set<pid_t> sessions_outside = {};
 
-  [[nodiscard]] bool none() const { return alone <= 0 && sessions.empty(); }
+  [[nodiscard]] bool none() const {
+    return alone <= 0 && sessions.empty() && sessions_outside.empty();
+  }
   [[nodiscard]] bool has(pid_t pid) const;
   /// Those of live descendants, parents first, that do not stay.
   [[nodiscard]] std::vector<ProcessEntry> others_of(std::vector<ProcessEntry> all) const;
@@ -38,10 +42,10 @@ class ChildrenKiller {
   using Signal = std::function<bool(const ProcessEntry&, int signal)>;
 
   /// `deadline`: then it is given up, after two looks at least. `killed`: is told of each process
-  /// that was sent SIGKILL; may be empty. `kept` stay.
+  /// that was sent SIGKILL; may be empty. `kept`, asked at each look, stay; empty: none does.
   explicit ChildrenKiller(Clock::time_point deadline,
                           std::function<void(const ProcessEntry&)> killed = {},
-                          Signal send = signal_process, KeptProcesses kept = {});
+                          Signal send = signal_process, std::function<KeptProcesses()> kept = {});
 
   /// Blocks until then at most. True: nothing is left, or the deadline has passed.
   bool go_on(Clock::time_point until);
@@ -60,7 +64,7 @@ class ChildrenKiller {
   Clock::time_point deadline_;
   std::function<void(const ProcessEntry&)> killed_;
   Signal send_;
-  KeptProcesses kept_;
+  std::function<KeptProcesses()> kept_;
   Clock::time_point begin_ = Clock::now();
   std::optional<ProcessWalk> walk_;  // none: a look begins at next_look_
   Clock::time_point look_began_;

@@ -171,6 +171,11 @@ void ChildProgram::stop() {
   close_all();
 }
 
+void ChildProgram::forget() {
+  read_rest();
+  close_all();
+}
+
 void ChildProgram::close_all() {
   ++*number_;
   pid_ = 0;

@@ -63,6 +63,8 @@ class ChildProgram {
   /// Kills what runs, with its session, and gives `output` what it printed before. There is no
   /// further event of this program; its exit is then taken as that of any unknown child.
   void stop();
+  /// It has ended and is reaped, which somebody else has seen. There is no further event of it.
+  void forget();
   /// SIGCHLD came: true where the program has ended, and then its exit has been taken.
   bool look_for_exit();
   [[nodiscard]] pid_t pid() const { return pid_; }  ///< 0: nothing runs

@@ -87,7 +87,7 @@ void HelperProgram::stop() {
 void HelperProgram::child_reaped(pid_t pid) {
   if (pid <= 0 || pid != program_.pid()) return;
   result_.in_time = true;
-  program_.stop();
+  program_.forget();
   deadline_.cancel();
   finish_later();
 }

@@ -69,8 +69,9 @@ class _Page:
         if first and reached and not saves and not waits:
             return
         last = struct.unpack_from("=Q", memory, _FIELDS_AT + 8)[0]
-        if not first:
+        if not first:  # the phase before was of another round
             first_step, first = step, now
+            saves = waits = False
         if not reached and step >= reached_step:
             reached = now
         if saves:

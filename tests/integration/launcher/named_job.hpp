@@ -58,6 +58,13 @@ class NamedJob {
       return first != std::string::npos && out.find(text, first + 1) != std::string::npos;
     }));
   }
+  /// Both have printed it to stderr.
+  void await_err(const std::string& text) {
+    REQUIRE(job_->wait_for([&](auto&, const std::string& err) {
+      const auto first = err.find(text);
+      return first != std::string::npos && err.find(text, first + 1) != std::string::npos;
+    }));
+  }
   /// It has ended, with this code, and nothing of it is left.
   std::string end(int status) {
     const ChildResult result = job_->wait();

@@ -36,7 +36,8 @@ for step in range(100000):
         begin = time.monotonic()
     progress(step, "compute"); time.sleep(busy)
     progress(step, "all-reduce"); time.sleep(max(0, begin + 0.08 - time.monotonic()))
-)", DDPRUN_SOURCE "/python", seconds};
+)",
+          DDPRUN_SOURCE "/python", seconds};
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ TEST_CASE("a rank with steps that take 1.3 times as long is named, and stands in
 
 TEST_CASE("nobody is named where steps take equally long, with evaluations and checkpoints") {
   NamedJob job(lockstep("0.05"), {});
-  std::this_thread::sleep_for(45s);
+  std::this_thread::sleep_for(40s);
   job.ctl({"stop", job.id()});
   CHECK_THAT(job.end(128 + SIGTERM), !Contains("is slow"));
 }

@@ -83,7 +83,8 @@ TEST_CASE("when the command of --on-notice ends with 0 workers save, once") {
   const test::TempDir folder;
   const std::string runs = (folder / "runs").string();
   const std::vector<std::string> saves{test::helper("job_worker"), "saves", "saves", "sleep", "60"};
-  NamedJob job(saves, {"--on-notice=echo run >>" + runs + "; sleep 1; echo taken away at noon"});
+  // Before a worker can save: it is asked later.
+  NamedJob job(saves, {"--on-notice=echo run >>" + runs + "; echo taken away at noon"});
   job.await("saved");
   REQUIRE(job.job().wait_for([](auto&, const std::string& err) {
     return err.find("2 workers have saved, by step 5") != std::string::npos;

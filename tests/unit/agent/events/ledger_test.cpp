@@ -101,6 +101,7 @@ TEST_CASE("a hang counts since its last sign of life, and a pause is nothing tha
   CHECK(of(entries.spent, Spent::paused) == 3s);
   CHECK(of(entries.spent, Spent::training) == 3s);
   CHECK(of(entries.spent, Spent::hung) == 3s);
+  CHECK(of(entries.lost, Spent::hung) == 3s);
   CHECK(sum(entries.spent) == 12s);
   // One that hung since before the pause.
   Ledger other = running();
@@ -131,7 +132,11 @@ TEST_CASE("whatever workers say and in whatever order things come, the parts sum
     auto now = kBegin;
     const auto clock = [&]() -> std::optional<Ledger::RoundClock> {
       if (below(3) == 0) return std::nullopt;
-      const auto any_time = [&] { return kBegin + nanoseconds(below(40'000'000'000)) - 10s; };
+      const auto any_time = [&] {
+        if (below(4) == 0)
+          return Ledger::TimePoint(nanoseconds(static_cast<std::int64_t>(random())));
+        return kBegin + nanoseconds(below(40'000'000'000)) - 10s;
+      };
       Ledger::RoundClock any{.first_step = random(), .step = random(), .first_at = any_time()};
       if (below(2) == 0) any.reached_at = any_time();
       if (below(2) == 0) any.hung_since = any_time();

@@ -89,6 +89,7 @@ TEST_CASE("the kind of a phase is the same for the worker and for its reader") {
 TEST_CASE("a round that begins for a worker that goes on has times of its own") {
   Worker worker;
   worker.at(5);
+  worker.at(5, "all-reduce");  // in which it is interrupted
   begin_round_in_page(worker.path(), 7);
   CHECK_FALSE(read_progress_page(worker.path()).page->times.has_value());
   const auto first = worker.at(6);

@@ -133,7 +133,11 @@ TEST_CASE("streams of old rounds are forgotten") {
   output->add(stream_of(0, false, 1), "old\n");
   output->add(stream_of(0, true, 1), "old\n");
   output->add(stream_of(0, false, 2), "new\n");
+  output->add(stream_of(1, false, 1), "goes on\n");
+  output->note_end(stream_of(0, false, 1));
+  output->note_end(stream_of(0, true, 1));
   output->forget_before(2);
-  CHECK(RecentOutput::Follower(output).take_ends().size() == 1);
+  CHECK(RecentOutput::Follower(output).take_ends().size() == 2);
   CHECK(output->last_line({1, 0}).empty());
+  CHECK(output->last_line({1, 1}) == "goes on");
 }

@@ -38,11 +38,13 @@ TEST_CASE("a progress bar becomes a line now and then, and at its end") {
   CHECK(lines.take().empty());
   lines.settle(kNow + LogLines::kUnfinishedEvery);
   CHECK(lines.take() == "[rank0]  2%\n");
-  lines.add(kStdout, "\r 3%", kNow + 11s);
-  lines.settle(kNow + 12s);
+  lines.settle(kNow + 2 * LogLines::kUnfinishedEvery);  // it has not moved
   CHECK(lines.take().empty());
-  lines.add(kStdout, "\r100%\n", kNow + 13s);
-  lines.settle(kNow + 14s);
+  lines.add(kStdout, "\r 3%", kNow + 21s);
+  lines.settle(kNow + 22s);
+  CHECK(lines.take().empty());
+  lines.add(kStdout, "\r100%\n", kNow + 23s);
+  lines.settle(kNow + 24s);
   lines.finish();
   CHECK(lines.take() == "[rank0] 100%\n");
 }
@@ -77,7 +79,21 @@ TEST_CASE("files that workers write are read from near their end on") {
   file.flush();
   files.read(lines, kNow);
   CHECK(lines.take() == "[rank0] one more\n");
-  files.add(kOther, (folder / "absent.log").string(), lines, kNow);
+  const std::string late = (folder / "late.log").string();
+  files.add(kOther, late, lines, kNow);
+  files.read(lines, kNow);
+  CHECK(lines.take().empty());
+  std::ofstream(late) << "from its beginning on\n";
+  files.read(lines, kNow);
+  CHECK(lines.take() == "[rank3] from its beginning on\n");
+  // In the next round the stream has another file, and the rest of the old one comes before it.
+  std::ofstream(late, std::ios::app) << "the last one\nno end";
+  files.add({1, 3, "stderr"}, path, lines, kNow);
+  const std::string both = lines.take();
+  CHECK(both.starts_with("[rank3] the last one\n"));
+  CHECK(both.find("[rank3] no end\n") != std::string::npos);
+  CHECK(both.ends_with("[rank3] one more\n"));
+  std::ofstream(late, std::ios::app) << " any more\n";
   files.read(lines, kNow);
   CHECK(lines.take().empty());
 }
